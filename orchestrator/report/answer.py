@@ -11,8 +11,8 @@ from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
-from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar
-from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar, has_learned
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
 
 EndedRun = tuple[RunConfig, Outcome]
@@ -147,9 +147,9 @@ class Answer:
         """Return the baseline of ``mix``: the first mix of its recipe."""
         return next(other for other in self.mixes if other.recipe == mix.recipe)
 
-    def has_learned(self, accuracy: float, floor: float) -> bool:
-        """Return whether a run learned the target. ``floor`` is the score of the best constant answer."""
-        return accuracy >= bar(floor, self.learned)
+    def has_learned(self, point: Point) -> bool:
+        """Return whether a run learned the task."""
+        return has_learned(point.accuracy, point.floor, point.settled, self.learned)
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
         """Return the smallest and largest size with a run. Before any run, return the ends of the offered sizes."""
@@ -214,7 +214,9 @@ def _mix_answers(
         own, its = (tasks[arm.name][0].transition for arm in (mix, baseline))
         compared = family.compares_mixes and mix != baseline
         tried = Counter(point.size for point in own.points)
-        good = Counter(point.size for point in own.points if point.accuracy >= bar(point.floor, learned))
+        good = Counter(
+            point.size for point in own.points if has_learned(point.accuracy, point.floor, point.settled, learned)
+        )
         yield MixAnswer(
             mix=mix.name,
             finished=statuses[Status.FINISHED],

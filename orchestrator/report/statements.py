@@ -36,7 +36,7 @@ from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
-from orchestrator.space.observations import stands_for_its_size
+from orchestrator.space.observations import point_of, stands_for_its_size
 from orchestrator.transition.evidence import Comparison, Direction, e_bh, odds
 from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
@@ -114,7 +114,8 @@ def judge(
 
 
 def _seen(run: RunRecord, answer: Answer) -> Seen:
-    learned = answer.has_learned(run.outcome.accuracy[answer.target], run.outcome.floor[answer.target])
+    point = point_of(run.config, run.outcome, answer.target)
+    learned = point is not None and answer.has_learned(point)
     return Seen(run.config.size, learned, numbers_of(run.directory))
 
 

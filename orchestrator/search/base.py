@@ -58,11 +58,13 @@ class Request:
 @dataclass(frozen=True)
 class Observation:
     """Evidence of a finished run about the target: its test accuracy and the accuracy ``floor`` of the best constant
-    answer, in [0, 1], and its ``cost`` in seconds on the run's device, 0 if unknown."""
+    answer, in [0, 1], its ``cost`` in seconds on the run's device, 0 if unknown, and for a run that ended early because
+    its outcome was ``settled``, whether it learned."""
 
     accuracy: float
     floor: float
     cost: float = 0.0
+    settled: bool | None = None
 
 
 Results = Mapping[Request, Observation | None]

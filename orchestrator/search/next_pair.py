@@ -149,16 +149,17 @@ def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats
 
     If curves cross, pairs at sizes where the mix is ahead and pairs at sizes where it is behind undo each other's
     evidence. So choose one side, the one that is ahead over all sizes together, and value a size by the growth for that
-    side minus the growth that the other side may have there.
+    side minus the growth for the other side there. The second part counts the more, the surer it is which side is
+    ahead: before the first pair not at all.
     """
     growth_DS = divergence(mix_DS, baseline_DS)
-    ahead_S = (growth_DS * (mix_DS > baseline_DS)).mean(axis=0)
-    behind_S = (growth_DS * (mix_DS < baseline_DS)).mean(axis=0)
-    net_S: Floats = ahead_S - behind_S
-    if net_S.sum() < 0:
-        net_S, ahead_S = -net_S, behind_S
+    sign_DS = np.sign(mix_DS - baseline_DS)
+    lead = float(np.sign((growth_DS * sign_DS).sum(axis=1)).mean())
+    side = 1.0 if lead >= 0 else -1.0
+    ahead_S, behind_S = ((growth_DS * (sign_DS == sign)).mean(axis=0) for sign in (side, -side))
     # Where no size has a positive value, the search still goes on, at the size with the largest growth.
-    return growth_DS.mean(axis=0), np.maximum(net_S, SMALLEST_VALUE * ahead_S)
+    value_S: Floats = np.maximum(ahead_S - abs(lead) * behind_S, SMALLEST_VALUE * ahead_S)
+    return growth_DS.mean(axis=0), value_S
 
 
 def divergence(p: Floats, q: Floats) -> Floats:

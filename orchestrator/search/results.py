@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
-from orchestrator.transition.evidence import Run, bar
+from orchestrator.transition.evidence import Run, has_learned
 from orchestrator.transition.types import Point
 
 MAX_EXPONENT = 3.0
@@ -19,7 +19,9 @@ MAX_EXPONENT = 3.0
 def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
     """Return whether each run that is evidence learned, or None if it failed (see ``EvidenceSettings.learned``)."""
     return {
-        (run.mix, run.size, run.seed): None if result is None else result.accuracy >= bar(result.floor, learned)
+        (run.mix, run.size, run.seed): None
+        if result is None
+        else has_learned(result.accuracy, result.floor, result.settled, learned)
         for run, result in results.items()
         if run.is_evidence
     }
@@ -39,7 +41,7 @@ def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[
 def points(results: Results, mix: str) -> list[Point]:
     """Return the runs of one mix that are evidence, as sorted points."""
     return sorted(
-        Point(run.size, run.seed, result.accuracy, result.floor)
+        Point(run.size, run.seed, result.accuracy, result.floor, result.settled)
         for run, result in results.items()
         if result is not None and run.mix == mix and run.is_evidence
     )

@@ -39,13 +39,14 @@ def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
 def point_of(run: RunConfig, outcome: Outcome, task: str) -> Point | None:
     """Return a run as a point for a task, or None for a failed run."""
     result = scores(outcome, task)
-    return None if result is None else Point(run.size, run.seed, *result)
+    return None if result is None else Point(run.size, run.seed, *result, outcome.settled(task))
 
 
 def observe(outcome: Outcome, target: str) -> Observation | None:
     """Return an outcome as an observation for a searcher, or None for a failed run."""
     result = scores(outcome, target)
-    return None if result is None else Observation(*result, outcome.measures.get("seconds", 0.0))
+    cost = outcome.measures.get("seconds", 0.0)
+    return None if result is None else Observation(*result, cost, outcome.settled(target))
 
 
 def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:

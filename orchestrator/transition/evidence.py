@@ -196,6 +196,11 @@ def bar(floor: float, learned: float = LEARNED) -> float:
     return floor + learned * (1 - floor)
 
 
+def has_learned(accuracy: float, floor: float, settled: bool | None = None, learned: float = LEARNED) -> bool:
+    """Return whether a run learned: as it was ``settled`` when the run ended early, else by its final accuracy."""
+    return accuracy >= bar(floor, learned) if settled is None else settled
+
+
 def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
     """Return the pair of a block, or None if one of its runs has not ended."""
     mix, baseline = block.runs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -25,12 +25,17 @@ look like runs that did not."""
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One run: its ``accuracy`` and the accuracy ``floor`` of the best constant answer, in [0, 1]."""
+    """One run: its ``accuracy`` and the accuracy ``floor`` of the best constant answer, in [0, 1].
+
+    A run that ended early because its outcome was ``settled`` has learned (True) or was given up (False). What its
+    accuracy would have been at the end is unknown.
+    """
 
     size: int
     seed: int
     accuracy: float
     floor: float
+    settled: bool | None = field(default=None, compare=False)
 
 
 class Verdict(StrEnum):

@@ -120,6 +120,11 @@ class Evaluation:
     measures: Mapping[str, float] = field(default_factory=dict)
 
 
+def settled_measure(task: str) -> str:
+    """Return the name of the measure that says whether a settled task was learned: 1, or 0 if it was given up."""
+    return f"settled_{task}"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Result of a run.
@@ -127,9 +132,10 @@ class Outcome:
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]. ``floor`` maps
     it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
     Both are empty if the run ended because of ``until``. ``measures`` are further numbers to record: ``seconds`` of
-    training, by which searchers weigh sizes, ``test_examples_add``, ``test_cases_add``, ... ``error`` is the traceback
-    of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of all training and test
-    data, or ``""`` without data.
+    training, by which searchers weigh sizes, ``test_examples_add``, ``test_cases_add``, ... Of a run that ended early
+    because its outcome was settled, :func:`settled_measure` says for each settled task whether it was learned.
+    ``error`` is the traceback of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters)
+    of all training and test data, or ``""`` without data.
     """
 
     status: Status
@@ -140,6 +146,11 @@ class Outcome:
     measures: dict[str, float] = field(default_factory=dict)
     error: str = ""
     data: str = ""
+
+    def settled(self, task: str) -> bool | None:
+        """Return whether a settled task was learned (True) or given up (False), or None if it was not settled."""
+        value = self.measures.get(settled_measure(task))
+        return None if value is None else bool(value)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dictionary of plain JSON values; :meth:`from_json` is its inverse."""

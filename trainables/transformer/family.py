@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
+from trainables.base import Arm, Family, Learner, Mix, Parameters, RunConfig, SettingsError, Start
 from trainables.contract.settings import described_fields, digest_of, require
 from trainables.contract.tables import Integers
 from trainables.tasks.datasets import Dataset
@@ -85,8 +85,9 @@ class TransformerFamily(Family):
         return self.settings.task.tables(tasks, seed)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        start = scale_warning(self.settings.model.init, sizes)
-        return self.settings.task.warnings() + ([start] if start else [])
+        start, settle = scale_warning(self.settings.model.init, sizes), self.settings.training.settle
+        lines = self.settings.task.warnings() + ([start] if start else [])
+        return lines if settle is None else [*lines, settle.words()]
 
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
@@ -96,6 +97,10 @@ class TransformerFamily(Family):
         if steps != 1:
             training = replace(training, steps=max(1, round(training.steps * steps)))
         return replace(self.settings, task=task.with_examples(examples), training=training)
+
+    def config(self, arm: Arm, size: int, seed: int, tuned: Mapping[str, float] | None = None) -> RunConfig:
+        run = super().config(arm, size, seed, tuned)
+        return run if run.start is None else replace(run, start=_trained_in_full(run.start))
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
         """Return other settings. A learning rate without an end rate scales that rate too, so that the decay stays."""
@@ -159,3 +164,11 @@ class TransformerFamily(Family):
     @property
     def _vocabulary_size(self) -> int:
         return len(self.settings.task.vocabulary())
+
+
+def _trained_in_full(start: Start) -> Start:
+    """Return a start whose donors do not end once they are settled: later phases continue from fully trained models."""
+    donor = start.donor
+    training = replace(donor.settings.training, settle=None)
+    earlier = None if donor.start is None else _trained_in_full(donor.start)
+    return replace(start, donor=replace(donor, settings=replace(donor.settings, training=training), start=earlier))

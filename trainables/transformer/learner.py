@@ -17,6 +17,7 @@ from torch import Tensor
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
+from trainables.contract.runs import settled_measure
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.transformer.architecture import ModelSettings, layout, named
 from trainables.transformer.generation import accuracies
@@ -26,7 +27,7 @@ from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.optimizer import StackState
 from trainables.transformer.stack import StackTrainer, Trainer
-from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
+from trainables.transformer.training_settings import PROBATION, SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 
 CHECKPOINT = "stack.safetensors"
 
@@ -36,6 +37,10 @@ class _Progress:
     curve: list[Evaluation] = field(default_factory=list)
     solved: int = 0
     """Number of consecutive evaluations at which every task was solved."""
+    best: dict[str, float] = field(default_factory=dict)
+    """Largest score of each task: the share of the way from the best constant answer to a perfect accuracy."""
+    settled: dict[str, bool] = field(default_factory=dict)
+    """Whether each settled task was learned (True) or given up (False)."""
     seconds: float = 0.0
     """The run's share of its stack's computing time (:func:`trainables.checkpoints.computing_s`)."""
     wall_seconds: float = 0.0
@@ -177,7 +182,21 @@ class TransformerLearner(Learner):
                 evaluations[index] = evaluation = Evaluation(self._step, loss, accuracy)
                 progress.curve.append(evaluation)
                 progress.solved = progress.solved + 1 if min(score) >= SOLVED else 0
+                self._settle(index, accuracy)
         return evaluations
+
+    def _settle(self, index: int, accuracy: Mapping[str, float]) -> None:
+        """Mark the tasks of a run that are settled at this evaluation, if its settings have such a rule."""
+        settings, progress, rule = self._training[index], self._progress[index], self._training[index].settle
+        if rule is None:
+            return
+        for task, examples in self._data[index].validation.items():
+            score = (accuracy[task] - examples.floor) / max(1 - examples.floor, 1e-9)
+            best = progress.best[task] = max(score, progress.best.get(task, score))
+            if score >= rule.learned:
+                progress.settled.setdefault(task, True)
+            elif best < rule.hopeless and self._step >= rule.after * settings.steps:
+                progress.settled.setdefault(task, False)
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]], purpose: str) -> list[list[float]]:
         runs = [self._runs[index] for index in self._active]
@@ -186,9 +205,12 @@ class TransformerLearner(Learner):
         return accuracies(self._trainer.write, questions, self._vocabulary, self._device, keys)
 
     def _has_ended(self, index: int) -> bool:
-        settings = self._training[index]
-        solved = settings.stop_when_solved and self._progress[index].solved >= SOLVED_EVALUATIONS
-        return solved or self._step >= settings.steps
+        settings, progress = self._training[index], self._progress[index]
+        solved = settings.stop_when_solved and progress.solved >= SOLVED_EVALUATIONS
+        settled = len(progress.settled) == len(self._data[index].validation)
+        if settled and not all(progress.settled.values()):
+            settled = int(self._keys[index], 16) % PROBATION != 0
+        return solved or settled or self._step >= settings.steps
 
     def _test_scores(self, ended: Sequence[int]) -> dict[int, list[float]]:
         """Return the test accuracies of runs that end now: of each task, then of the mixed expressions if any."""
@@ -207,6 +229,7 @@ class TransformerLearner(Learner):
         for task, examples in data.test.items():
             measures |= {f"test_examples_{task}": len(examples.answers), f"test_cases_{task}": data.cases[task]}
             measures[f"nodes_seen_{task}"] = passes * data.nodes[task]
+        measures |= {settled_measure(task): float(learned) for task, learned in progress.settled.items()}
         accuracy = floor = {task: examples.floor for task, examples in data.test.items()}
         if evaluation is not None:
             accuracy = dict(zip(data.test, scores, strict=False))

@@ -69,7 +69,7 @@ def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
     """Return ``learned at 8`` if every run of the smallest tested size learned, given in either unit."""
     least = answer.tested(transition)[0].size
     first = [point for point in transition.points if point.size == least]
-    learned = first and all(answer.has_learned(point.accuracy, point.floor) for point in first)
+    learned = first and all(answer.has_learned(point) for point in first)
     return f"{answer.words.learned} at {exact(smallest)}" if learned else UNKNOWN
 
 
@@ -137,7 +137,7 @@ def disagreement_words(answer: Answer) -> str:
         sizes: dict[int, dict[bool, list[str]]] = {}
         for point in mix.target.transition.points:
             seeds = sizes.setdefault(point.size, {True: [], False: []})
-            seeds[answer.has_learned(point.accuracy, point.floor)].append(str(point.seed))
+            seeds[answer.has_learned(point)].append(str(point.seed))
         texts = []
         for size, seeds in sizes.items():
             learned, tried = len(seeds[True]), len(seeds[True]) + len(seeds[False])
