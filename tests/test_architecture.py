@@ -111,6 +111,7 @@ PACKAGES = (
     "errors",
     "environment",
     "commands",
+    "trusted_code",
     "transition",
     "search",
     "space",

@@ -24,36 +24,58 @@ from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record import store
 from orchestrator.report.words.numbers import counted, size_on_disk
 from orchestrator.sweep.run_options import HOME
+from orchestrator.trusted_code import is_in_sweep, list_path, trust, writable_by_others
 
 
 def home_command(
-    direction: Annotated[
-        Literal["export", "import"], typer.Argument(metavar="export|import", help="Write the file, or read it.")
+    action: Annotated[
+        Literal["export", "import", "trust"],
+        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or allow a folder of code."),
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the folder.")],
     home: HomeOption = HOME,
 ) -> None:
-    """Copy a home to one file, or a file into a home.
+    """Copy a home to one file, or a file into a home; allow the code of its sweeps.
 
-    The file contains runs, sweeps and checkpoints. `sync` records them in MLflow. Runs are merged by key,
-    so a file can be imported twice. `run ... --resume` continues a stopped sweep.
+    The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Sweeps of your own models are read
+    only if their code is in a folder that you have used in `run`, or that you allow here: its code will be run.
 
     Examples:
 
       home export home.tar.gz
 
       home import home.tar.gz --home results
+
+      home trust my_models
     """
     place = Home(home.resolve())
-    if direction == "export":
-        written = export_home(place, output_path(file))
-        size = size_on_disk(file.stat().st_size)
-        typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
+    if action == "trust":
+        typer.echo(f"sweeps may import code from {_trusted(path)} now; {list_path()} lists all such folders")
         return
-    read = import_home(place, file, warn)
+    if action == "export":
+        written = export_home(place, output_path(path))
+        size = size_on_disk(path.stat().st_size)
+        typer.echo(f"wrote {path}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
+        return
+    read = import_home(place, path, warn)
     typer.echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
     if read.runs or read.sweeps:
         typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
+
+
+def _trusted(folder: Path) -> Path:
+    """Allow sweeps to import code from a folder, and return the folder. Raises :class:`UserError` for a folder whose
+    code would be refused."""
+    folder = folder.resolve()
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: name the folder that has the module of a family")
+    if is_in_sweep(folder):
+        raise UserError(f"{folder} is part of a home, and what is in a home is data: copy the code elsewhere")
+    if open_place := writable_by_others(folder):
+        raise UserError(f"other users can write {open_place}: take that right away (chmod go-w), or move the code")
+    trust(folder)
+    return folder
 
 
 def sync_command(

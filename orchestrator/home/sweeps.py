@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
+from orchestrator.trusted_code import UntrustedCodeError, folder_of, import_named, named_code
 from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
@@ -28,6 +28,12 @@ FIGURE = "transitions.png"
 """Comparison figure in a sweep's directory."""
 REPORT = "report.html"
 """Report in a sweep's directory."""
+ANSWER = "answer.txt"
+"""Answer in a sweep's directory, for readers who cannot import its family."""
+LONGEST_ANSWER = 10_000
+"""Characters of a stored answer that are read."""
+REPAIR = "Repair the file, or restore it from a backup."
+"""Remedy for a damaged sweep."""
 PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 
@@ -82,21 +88,11 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
-    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), _folder_of(spec.family))
+    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), folder_of(spec.family))
     spec = write_spec(files, spec)
     with Journal(files.journal) as journal:
         journal.append(begun)
     return Sweep(files, spec, begun.created, begun.environment)
-
-
-def _folder_of(family: str) -> str:
-    """Return the folder that a family's module is imported from, or "" for a built-in family."""
-    name, colon, _ = family.partition(":")
-    file = getattr(sys.modules.get(name), "__file__", None) if colon else None
-    if file is None:
-        return ""
-    path = Path(file).resolve()
-    return str((path.parent if path.name == "__init__.py" else path).parents[name.count(".")])
 
 
 def describe_environment() -> dict[str, Any]:
@@ -165,13 +161,25 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
 
 class UnreadableError(SweepError):
     """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
-    ``report`` is the report from the end of the sweep, or None if it has not ended."""
 
-    def __init__(self, files: SweepDirectory, why: str) -> None:
+    ``answer`` is the text from the end of the sweep, "" if there is none. ``report`` is the report from then, or None.
+    """
+
+    def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
         written = files.directory / REPORT
         self.id, self.why, self.report = files.id, why, written if written.is_file() else None
-        remedy = f"Its answer is in {self.report}" if self.report else "Repair the file, or restore it from a backup"
-        super().__init__(f"{self.id} cannot be read: {why}. {remedy}.")
+        self.answer = stored_answer(files)
+        remedy = f"Its answer is in {self.report}." if self.report else remedy
+        super().__init__(" ".join(filter(None, (f"{self.id} cannot be read: {why.rstrip('.')}.", remedy))))
+
+
+def stored_answer(files: SweepDirectory) -> str:
+    """Return the answer from the end of a sweep as text, or "" if there is none."""
+    try:
+        with (files.directory / ANSWER).open(encoding="utf-8", errors="replace") as file:
+            return file.read(LONGEST_ANSWER).strip()
+    except OSError:
+        return ""
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
@@ -187,15 +195,13 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
-        folder = Path(begun.folder)
-        # Nothing in a home is code: an imported home could bring its own.
-        is_own = folder.is_absolute() and not folder.resolve().is_relative_to(home.root.resolve())
-        if is_own and begun.folder not in sys.path:
-            sys.path.append(begun.folder)  # At the end, where it hides no other module.
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
+        import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
     except OSError as error:
         raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+    except UntrustedCodeError as error:
+        raise UnreadableError(files, str(error), remedy="") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)

@@ -151,7 +151,11 @@ class SweepPages:
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(stored, UnreadableError):
             empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
-            return entry | empty | {"state": "unreadable", "why": str(stored), "report": stored.report}
+            return (
+                entry
+                | empty
+                | {"state": "unreadable", "why": str(stored), "report": stored.report, "answer": stored.answer}
+            )
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)

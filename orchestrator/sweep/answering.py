@@ -15,7 +15,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, State, recall
-from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
@@ -50,6 +50,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     recorder.end(sweep, result, State.FINISHED)
     campaign.journal.append(Answered())
     print_answer(result, console)
+    write_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()

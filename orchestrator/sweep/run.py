@@ -45,6 +45,7 @@ from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.terminal.live_view import LiveView
+from orchestrator.trusted_code import list_path, trust_code_of
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
+        _remember_code(spec)
         resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
             spec = _continuing(spec, extended)
@@ -107,6 +109,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if campaign.stopping:
             leave_resumable(campaign, recorder, options)
         return finish(campaign, recorder, console, options)
+
+
+def _remember_code(spec: SweepSpec) -> None:
+    """Note the folders of the code that the user runs now, so that other commands may import it later."""
+    try:
+        trust_code_of((spec.family, *spec.probes))
+    except OSError as error:
+        log.info(f"{list_path()} cannot be written ({error.strerror}), so `status` will not import {spec.family}")
 
 
 def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
