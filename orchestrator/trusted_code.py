@@ -175,12 +175,12 @@ def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
             continue
         if not MODULE.fullmatch(module) or module.rpartition(".")[2] == "__main__":
             raise UntrustedCodeError(f"{name[:80]!r} does not name a class in a module")
-        found = _find(module, home.resolve(), folder)
         try:
-            _load(found)
+            _load(_find(module, home.resolve(), folder))
+        except UntrustedCodeError as error:
+            raise UntrustedCodeError(f"{name!r} cannot be imported: {error}") from error
         except (Exception, SystemExit) as error:  # The user's module may raise anything on import.
-            why = f"{type(error).__name__}: {error}"
-            raise UntrustedCodeError(f"{name!r} cannot be imported from {found.folder}: {why}") from error
+            raise UntrustedCodeError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _find(module: str, home: Path, folder: str) -> _Found:
@@ -205,7 +205,7 @@ def _find(module: str, home: Path, folder: str) -> _Found:
     [found] = everywhere
     for file in found.files:
         if why := _refusal(file, found.folder, home):
-            raise UntrustedCodeError(f"the module {module} was not imported: {why}")
+            raise UntrustedCodeError(why)
     return found
 
 

@@ -27,8 +27,9 @@ from orchestrator.cli.options import (
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import State
-from orchestrator.home.sweeps import REPORT, UnreadableError
+from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record import store
 from orchestrator.report.answer_table import comparison_view
 from orchestrator.report.side_by_side import can_scale, scaling_words
@@ -104,7 +105,7 @@ def report_command(
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
     stored = open_sweep(sweep, home)
-    typer.echo(f"report  {export.write_report(stored, output or stored.sweep.files.directory / REPORT)}")
+    typer.echo(f"report  {export.write_report(stored, output)}")
 
 
 def figure_command(
@@ -128,7 +129,7 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
-    path = output or stored.sweep.files.directory / "figure.pdf"
+    path = output or own_path(stored.sweep.files.directory / "figure.pdf")
     typer.echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
     typer.echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, is_file, open_file, own_path, read_text
+from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
@@ -89,10 +92,54 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
     begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), folder_of(spec.family))
-    spec = write_spec(files, spec)
-    with Journal(files.journal) as journal:
-        journal.append(begun)
+    try:
+        spec = write_spec(files, spec)
+        with Journal(files.journal) as journal:
+            journal.append(begun)
+    except OSError:  # A full disk, for example. A directory without a first line would be listed as damaged.
+        shutil.rmtree(files.directory, ignore_errors=True)
+        raise
     return Sweep(files, spec, begun.created, begun.environment)
+
+
+def recall_sweep(sweep: Sweep) -> Memory:
+    """Read a sweep's journal and runs, and leave out what does not fit its specification, which is damage, too."""
+    memory, spec = recall(sweep.files), sweep.spec
+    damaged: list[str] = []
+
+    def fits(entry: Ended) -> bool:
+        try:
+            run = sweep.record(entry)
+            tasks = set(run.config.mix.tasks)
+            if run.outcome.status is not Status.FAILED and run.config.until is None:
+                _check_tasks("accuracy", run.outcome.accuracy, tasks)
+            for point in run.outcome.curve:
+                _check_tasks("learning curve", point.accuracy, tasks)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+            damaged.append(
+                f"{sweep.files.journal}: run {entry.key} does not fit the sweep ({_reason(error)}), so it is ignored"
+            )
+            return False
+        return True
+
+    blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= spec.mix_named.keys())
+    if len(blocks) < len(memory.blocks):
+        damaged.append(
+            f"{sweep.files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored"
+        )
+    ended, trials = tuple(filter(fits, memory.ended)), tuple(filter(fits, memory.trials))
+    return replace(memory, ended=ended, trials=trials, blocks=blocks, damaged=(*memory.damaged, *damaged))
+
+
+def _check_tasks(what: str, scores: Mapping[str, float], tasks: AbstractSet[str]) -> None:
+    if scores.keys() != tasks:
+        raise ValueError(
+            f"its {what} is of {', '.join(sorted(scores)) or 'no task'}, not of {', '.join(sorted(tasks))}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def describe_environment() -> dict[str, Any]:
@@ -155,7 +202,7 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
     """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
     could not be read again."""
     checked = spec.checked()
-    write_whole(files.spec, checked.to_yaml())
+    write_whole(own_path(files.spec), checked.to_yaml())
     return checked
 
 
@@ -167,7 +214,7 @@ class UnreadableError(SweepError):
 
     def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
         written = files.directory / REPORT
-        self.id, self.why, self.report = files.id, why, written if written.is_file() else None
+        self.id, self.why, self.report = files.id, why, written if is_file(written) else None
         self.answer = stored_answer(files)
         remedy = f"Its answer is in {self.report}." if self.report else remedy
         super().__init__(" ".join(filter(None, (f"{self.id} cannot be read: {why.rstrip('.')}.", remedy))))
@@ -176,9 +223,9 @@ class UnreadableError(SweepError):
 def stored_answer(files: SweepDirectory) -> str:
     """Return the answer from the end of a sweep as text, or "" if there is none."""
     try:
-        with (files.directory / ANSWER).open(encoding="utf-8", errors="replace") as file:
-            return file.read(LONGEST_ANSWER).strip()
-    except OSError:
+        with open_file(files.directory / ANSWER) as file:
+            return file.read(LONGEST_ANSWER).decode(errors="replace").strip()
+    except (OSError, ValueError):
         return ""
 
 
@@ -187,6 +234,11 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
+    except ValueError as error:
+        raise UnreadableError(files, f"{files.journal} cannot be read: {error}") from error
+    except OSError as error:
+        raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+    try:
         if isinstance(begun, str):  # Lost: the environment and the exact start.
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
@@ -195,7 +247,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
-        data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
+        data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
     except OSError as error:

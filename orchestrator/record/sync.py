@@ -11,8 +11,7 @@ from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import recall
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
     ARTIFACTS,
@@ -89,7 +88,7 @@ def _home(root: Path) -> Home:
 
 def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     """Pass a sweep's whole log to the tracker, and return the number of its runs."""
-    memory = recall(sweep.files)
+    memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
     runs = [sweep.record(entry) for entry in memory.ended]

@@ -63,6 +63,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
         _remember_code(spec)
+        choose(home.root)  # A refused home is not created.
         resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
             spec = _continuing(spec, extended)
@@ -84,7 +85,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         blocks.enter_context(sweep.files.driving())
         journal = blocks.enter_context(Journal(sweep.files.journal))
         sweep.files.forget_stop_requests()
-        memory = whole_runs(sweep.files)
+        memory = whole_runs(sweep)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = tuned(sweep, memory, journal, engine, sizing, options)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)

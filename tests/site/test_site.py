@@ -107,7 +107,7 @@ def test_a_sweep_of_a_family_that_is_gone_shows_its_last_report(address: str, ho
     (files.directory / REPORT).write_text("<p>the last report</p>")
     files.spec.write_text(files.spec.read_text().replace("tests.families", "gone.away"))
     html = get(address)
-    assert "no module named &#39;gone&#39; was found" in html
+    assert "no module named &#39;gone.away&#39; was found" in html
     assert f'href="sweep/{files.id}"' in html
     assert get(f"{address}sweep/{files.id}") == "<p>the last report</p>"
 
