@@ -120,11 +120,14 @@ def output_path(path: Path) -> Path:
     return path
 
 
-def page_of(stored: StoredSweep, index: str = "") -> str:
-    """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps, if it is served."""
+def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
+    """Return a sweep's report as HTML. If it is served, ``index`` is the address of the page of all sweeps, and
+    ``nonce`` the word that allows its script."""
     from orchestrator.report.page.report import page
 
-    return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, damage=stored.damage)
+    return page(
+        stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, nonce=nonce, damage=stored.damage
+    )
 
 
 def write_report(stored: StoredSweep, path: Path | None = None) -> Path:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from orchestrator.printing import echo
+
 GROUPS = {
     "Run": {
         "show": "List the search spaces, or print a resolved one as YAML.",
@@ -53,7 +55,7 @@ class _Grouped(TyperGroup):
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"orchestrator {version('transition-sweeps')}")
+        echo(f"orchestrator {version('transition-sweeps')}")
         raise typer.Exit
 
 

@@ -269,7 +269,7 @@ def whole_lines(path: Path) -> list[bytes]:
 def remove_abandoned(parent: Path, pattern: str) -> None:
     """Remove incomplete directories left by killed processes."""
     for path in parent.glob(pattern):
-        if time.time() - path.stat().st_mtime > ABANDONED_S:
+        if is_directory(path) and time.time() - path.stat().st_mtime > ABANDONED_S:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home, seal, whole_directory, whole_lines
+from orchestrator.home.directories import Home, remove_abandoned, seal, whole_directory, whole_lines
 from orchestrator.home.foreign_files import KEY, NAME, checked_key, is_directory, is_file, own_path, read_text
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from trainables.base import Outcome
@@ -119,6 +119,7 @@ class RunStore:
 
     def remove_own(self) -> None:
         """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
+        remove_abandoned(self.home.runs, ".*-*")
         for key in self.own_keys():
             self.delete(key)
             (self.home.claims / key).unlink(missing_ok=True)

@@ -30,6 +30,7 @@ from orchestrator.home.known_runs import (
     whole_runs,
 )
 from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
+from orchestrator.printing import clean
 from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
@@ -269,7 +270,7 @@ class _ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._console.quiet and record.levelno >= logging.WARNING:
-            sys.stderr.write(f"{record.getMessage()}\n")
+            sys.stderr.write(f"{clean(record.getMessage())}\n")
         self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 
