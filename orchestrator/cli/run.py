@@ -10,7 +10,7 @@ from typing import Annotated
 from zlib import crc32
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from orchestrator.cli.look import print_comparison
@@ -30,7 +30,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
-from orchestrator.printing import echo
+from orchestrator.printing import Console, echo
 from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
