@@ -64,7 +64,6 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
         _remember_code(spec)
-        choose(home.root)  # A refused home is not created.
         resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
             spec = _continuing(spec, extended)
@@ -178,6 +177,7 @@ def earlier_sweeps(
         continued = _continuing(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
+    choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
     return resumed, extended
 

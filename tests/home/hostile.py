@@ -26,7 +26,7 @@ from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
 DEEP: Any = "deep"
-for _ in range(400):
+for _ in range(120):
     DEEP = [DEEP]
 VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 5, 10**30, 2**63, 0.5, 1e308, float("nan"), float("inf"), "", "x", "x" * 5000, [], {}, [[]]),
