@@ -219,12 +219,7 @@ RUN = "runs/0123456789abcdef/"
         (lambda: archive_of([(f"{RUN}{'d/' * 30}x", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
         (lambda: archive_of([(f"{RUN}x", b"", tarfile.REGTYPE)] * 2), "twice"),
         (
-            lambda: archive_of(
-                [
-                    ("sweeps/x/checkpoints/a/m", b"", tarfile.REGTYPE),
-                    ("sweeps/x/checkpoints/a/m/b", b"", tarfile.REGTYPE),
-                ]
-            ),
+            lambda: archive_of([(f"sweeps/x/checkpoints/a/{name}", b"", tarfile.REGTYPE) for name in ("m", "m/b")]),
             "as a file and as a directory",
         ),
         (lambda: pax(70_000), "header of"),
@@ -270,7 +265,7 @@ def sparse() -> bytes:
 def test_no_control_characters_reach_the_terminal(place: str, home: Home) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202eevil"
     values = {"question": {"question": evil}, "profile": {"profile": evil}}.get(place, {})
-    outcomes = {0: failed(f"Traceback\n{evil}")} if place == "error" else {}
+    outcomes = {0: failed(f"Error\n{evil}")} if place == "error" else {}
     sweep = write_sweep(home, spec(name="evil", sizes=[8, 64], seeds=1, **values), outcomes=outcomes)
     key = next(iter(RunStore(home, sweep.id).own_keys()), "")
     shown = ""
