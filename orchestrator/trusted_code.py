@@ -41,8 +41,8 @@ OURS = ("trainables", "orchestrator", "search_spaces")
 """Packages of this program."""
 PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
 """Directories of a home that an archive or a record can fill."""
-MARKS = ("journal.jsonl", "outcome.json")
-"""Files that show that a directory belongs to a home."""
+MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
+"""Files in the directories of sweeps and runs, by the name of the directory above."""
 LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
 """Loaders of modules in a folder, by the ends of their names."""
 MOST_BYTES = 1 << 20
@@ -147,7 +147,8 @@ def _is_private_group(group: int) -> bool:
 
 def is_in_sweep(folder: Path) -> bool:
     """Return True for the directory of a sweep or a run, or below one."""
-    return any((place / mark).exists() for place in (folder, *folder.parents) for mark in MARKS)
+    places = ((place, MARKS.get(place.parent.name)) for place in (folder, *folder.parents))
+    return any(mark is not None and (place / mark).exists() for place, mark in places)
 
 
 class _Found(NamedTuple):

@@ -120,7 +120,7 @@ class StackNotes:
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
         """Note that a stack is training. Remove an incomplete last line left by a full disk."""
-        write_members(self._root / stack_id, requests)
+        write_members(own_path(self._root / stack_id), requests)
         if (path := self._root / stack_id / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 

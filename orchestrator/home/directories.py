@@ -73,7 +73,8 @@ class SweepDirectory:
     def driving(self) -> Iterator[None]:
         """Hold the sweep's lock. Raises :class:`UserError` if another process has it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        own_path(self._lock)
+        for path in (self._lock, self.tune, self.checkpoints, self.stacks):
+            own_path(path)
         try:
             lock = FileLock(self._lock).acquire(timeout=LOCK_WAIT_S)
         except Timeout:
@@ -140,12 +141,20 @@ class Home:
         """Claims of sweeps on runs in training, one file per key."""
         return self.root / "claims"
 
+    def check_links(self) -> None:
+        """Raise :class:`UserError` if a directory of the home is a link. What is written and deleted there could be
+        somebody else's."""
+        for path in (self.root / "sweeps", self.runs, self.claims):
+            if path.is_symlink():
+                raise UserError(f"{path} is a link, which is not followed: move the directory there, or link the home")
+
     def sweep(self, sweep_id: str) -> SweepDirectory:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
         """Return the ids of all sweeps, the last written first. Directories with other names come last, and those with
         names that cannot be shown or be part of a path, and links, are not sweeps (`doctor` lists them)."""
+        self.check_links()
         journals = (path for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if is_file(path))
         found = [path for path in journals if NAME.fullmatch(path.parent.name) and is_directory(path.parent)]
 
@@ -189,6 +198,7 @@ def make_home(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
+    Home(root).check_links()
     try:
         with tempfile.TemporaryFile(dir=root) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

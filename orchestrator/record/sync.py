@@ -11,6 +11,7 @@ from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import is_file
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
@@ -98,6 +99,7 @@ def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
     tracker.end(sweep, answered, memory.state, files)
     return len(runs)
 

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.home.archive import import_home
-from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import CONTENTS, Home, flaw_of, last_written
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.journal import Answered, Journal, read_journal
@@ -350,3 +350,38 @@ def test_a_refused_home_is_not_created(name: str, tmp_path: Path, run: Program) 
     words = ("--profile", "smoke", "--engine", "local", "--home", tmp_path / name)
     assert "without % and ?" in run("run", "add_vs_add_prod", *words).refused()
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("part", ["sweeps", "runs", "claims"])
+def test_a_home_with_a_linked_part_is_refused_and_the_target_kept(part: str, home: Home, victim: Path) -> None:
+    [sweep_id] = home.sweep_ids()
+    if (home.root / part).exists():
+        (home.root / part).rename(victim.parent / part)
+    else:
+        (victim.parent / part).mkdir()
+    (home.root / part).symlink_to(victim.parent / part)
+    before = sorted(victim.parent.rglob("*"))
+    for words in (("sweeps",), ("rm", sweep_id, "--yes"), ("home", "export", victim.parent.parent / "x.tar.gz")):
+        assert "is a link, which is not followed" in command(*words, "--home", home.root).refused()
+    assert sorted(victim.parent.rglob("*")) == before
+    assert any("is a link" in thing for thing in foreign_things(home))
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "stacks", "driver.lock"])
+def test_a_sweep_that_is_driven_does_not_write_through_links(part: str, home: Home, victim: Path) -> None:
+    files = home.sweep(home.sweep_ids()[0])
+    target = victim if part == "driver.lock" else victim.parent
+    (files.directory / part).unlink(missing_ok=True)
+    (files.directory / part).symlink_to(target)
+    with files.driving():
+        StackNotes(files.stacks).begin("stack", [])
+        with Checkpoints(files.checkpoints).put("stack", []):
+            pass
+    assert list(victim.parent.iterdir()) == [victim]
+    assert victim.read_text() == "mine"
+
+
+def test_a_list_of_stop_requests_of_any_content_is_read(home: Home) -> None:
+    files = home.sweep(home.sweep_ids()[0])
+    (files.directory / "stop.jsonl").write_bytes(b'{"mix": 5}\n[]\n{"mix": "add"}\nx\n{}\n{"mix": ["add"]}\n')
+    assert files.stop_requests() == ["add"]
