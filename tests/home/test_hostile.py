@@ -66,15 +66,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def looked_at(place: Place, why: object, *, pages: bool) -> None:
-    """Look at a home with every command that reads it."""
+    """List the sweeps of a home; with ``pages``, use every command that reads it."""
     home = place.home.root
     listed = told("sweeps", "--home", home, why=why)
     assert place.begun in listed, why
     assert place.finished in listed, why
-    for sweep_id in (place.finished, place.begun):
-        told("status", sweep_id, "--runs", "--home", home, why=why)
-        told("explain", sweep_id, "--home", home, why=why)
     if pages:
+        for sweep_id in (place.finished, place.begun):
+            told("status", sweep_id, "--runs", "--home", home, why=why)
+            told("explain", sweep_id, "--home", home, why=why)
         told("plan", place.home.sweep(place.finished).spec, why=why)
         told("report", place.finished, "--home", home, why=why)
         told("sweeps", "--json", "--home", home, why=why)
