@@ -103,11 +103,17 @@ class Answered:
 
 
 @dataclass(frozen=True)
+class _Git:
+    commit: str
+    edited: bool
+
+
+@dataclass(frozen=True)
 class _Environment:
     """Form of the environment in the first line (home/sweeps.py, :func:`describe_environment`)."""
 
     versions: dict[str, str] = field(default_factory=dict)
-    git: dict[str, str | bool] | None = None
+    git: _Git | None = None
     hardware: str = ""
     platform: str = ""
 

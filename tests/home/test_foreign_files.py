@@ -69,6 +69,7 @@ def test_a_key_that_leads_elsewhere_damages_only_its_line(key: object, home: Hom
         {"kind": "answered", "at": "2026-01-01"},
         {"kind": "begun", "created": 5, "environment": {}, "schema": 2},
         {"kind": "begun", "created": "2026-01-01T00:00:00+00:00", "environment": {"versions": []}, "schema": 2},
+        {"kind": "begun", "created": "2026-01-01T00:00:00+00:00", "environment": {"git": {"commit": "a"}}, "schema": 2},
         {"kind": "asked", "blocks": [["add", "add", "8", 8, 0]], "at": "2026-01-01T00:00:00+00:00"},
         {"kind": "stopped", "mix": ["add"], "at": "2026-01-01T00:00:00+00:00"},
         {"kind": "asked", "blocks": DEEP, "at": "2026-01-01T00:00:00+00:00"},
