@@ -6,17 +6,22 @@ import os
 import sys
 from pathlib import Path
 
+NAMING_CODE = ("run", "plan", "show", "reproduce", "check-family", "simulate", "doc", "probe")
+"""Commands whose arguments may name code in the working directory. Others only read homes, which may be somebody
+else's, and a home may name any module that can be found."""
+
 
 def main() -> None:
     """Run this process's command with :func:`orchestrator.cli.main.main`."""
-    # Modules in the working directory can be imported, but do not replace those of a library or of this program.
     try:
         here = os.getcwd()
     except FileNotFoundError:
         sys.stderr.write("error: the working directory was deleted: start from another directory\n")
         sys.exit(2)
     sys.path[:] = [path for path in sys.path if path not in ("", here)]
-    sys.path += [str(Path(__file__).resolve().parents[1]), here]
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+    if next((word for word in sys.argv[1:] if word != "--debug"), "") in NAMING_CODE:
+        sys.path.append(here)  # At the end: its modules do not replace those of a library or of this program.
     # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run
 

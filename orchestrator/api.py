@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rich.console
 from numpy.typing import NDArray
-from rich.console import Console
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
@@ -19,6 +19,7 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
+from orchestrator.printing import Console, clean
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
@@ -42,7 +43,7 @@ class PrintedAnswer(Answer):
     """An answer that a notebook displays like the command line."""
 
     def __repr__(self) -> str:
-        return answer_table.plain(self)
+        return clean(answer_table.plain(self))
 
 
 class SweepResults:
@@ -136,7 +137,9 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        return f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
+        return clean(
+            f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
+        )
 
     def _repr_html_(self) -> str:
         answered = answer_table.answer_table(self.answer)
@@ -174,7 +177,7 @@ def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResul
         _check("sweep", sweep, str, "a sweep's id or its search space")
     results = SweepResults(read_sweep(_home(home), sweep))
     for damage in results.damage:
-        warnings.warn(damage, stacklevel=2)
+        warnings.warn(clean(damage), stacklevel=2)
     return results
 
 
@@ -199,7 +202,7 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
     return (*identity, sweep.answer.runs, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
-def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
+def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None = None, **options: Any) -> SweepResults:
     """Run a sweep, show its progress as on the command line, and return the results.
 
     If this process is already connected to Ray, Ray keeps running. Signals are handled only in the main thread.

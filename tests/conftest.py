@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from orchestrator.trusted_code import trust
 from tests.cli.program import Program, command
 
 # Models and matrices in tests are small: threads do not speed them up, and next to other tests they wait for one
 # another and waste processor time. Set this before torch and numpy are imported; child processes inherit it, and
 # workers set the threads of their stacks themselves.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Settings of tests and of the programs they start are not those of the user. Tests' own families are in this clone.
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="orchestrator-tests-")
+trust(Path(__file__).resolve().parents[1])
 
 # As in an activated environment, so that printed commands begin with ``python``.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -111,6 +112,8 @@ PACKAGES = (
     "errors",
     "environment",
     "commands",
+    "printing",
+    "trusted_code",
     "transition",
     "search",
     "space",
@@ -174,6 +177,17 @@ def test_only_the_engine_imports_ray_and_only_tracking_imports_mlflow() -> None:
         users = {module for module, names in modules("orchestrator") if any(within(name, package) for name in names)}
         assert users
         assert {user for user in users if not within(user, home)} == set()
+
+
+def test_text_is_printed_only_without_control_characters() -> None:
+    own = ROOT / "orchestrator" / "printing.py"
+    printing = re.compile(
+        r"typer\.echo\(|click\.echo\(|^from rich\.console import .*\bConsole\b(?!.*#)|rich\.print", re.M
+    )
+    users = {path: printing.findall(path.read_text()) for path in (ROOT / "orchestrator").rglob("*.py") if path != own}
+    makes = {path for path, found in users.items() if found and re.search(r"(?<![.\w])Console\(", path.read_text())}
+    assert {str(path.relative_to(ROOT)) for path in makes} == {"orchestrator/report/answer_table.py"}  # Into a string.
+    assert not [path for path, found in users.items() if any("echo" in word for word in found)]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.directories import whole_directory
+from orchestrator.home.foreign_files import own_path
+from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from trainables.files import write_whole
@@ -120,17 +122,22 @@ def output_path(path: Path) -> Path:
     return path
 
 
-def page_of(stored: StoredSweep, index: str = "") -> str:
-    """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps, if it is served."""
+def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
+    """Return a sweep's report as HTML. If it is served, ``index`` is the address of the page of all sweeps, and
+    ``nonce`` the word that allows its script."""
     from orchestrator.report.page.report import page
 
-    return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, damage=stored.damage)
+    return page(
+        stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, nonce=nonce, damage=stored.damage
+    )
 
 
-def write_report(stored: StoredSweep, path: Path) -> Path:
-    """Write a sweep's report to a file, which may exist. Raises :class:`UserError` as :func:`output_path`."""
-    write_whole(output_path(path), page_of(stored))
-    return path
+def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
+    """Write a sweep's report to a file, which may exist, by default in the sweep's directory. Raises
+    :class:`UserError` as :func:`output_path`."""
+    target = own_path(stored.sweep.files.directory / REPORT) if path is None else output_path(path)
+    write_whole(target, page_of(stored))
+    return target
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:

@@ -98,6 +98,9 @@ def sweeps_view(sweeps: Sequence[StoredSweep | UnreadableError]) -> RenderableTy
     for sweep in sweeps:
         if isinstance(sweep, UnreadableError):
             problems.append(f"unreadable: {sweep}")
+            if sweep.answer:
+                stored = f"its stored answer, not checked:\n{sweep.answer}"
+                paragraphs += [Text(sweep.id, style="bold"), Padding(Text(stored), (0, 0, 0, 2))]
             continue
         problems += sweep.damage
         details = [sweep.spec.profile, counted(sweep.answer.runs, "run"), size_on_disk(sweep.disk_bytes)]

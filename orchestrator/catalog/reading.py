@@ -14,10 +14,10 @@ from orchestrator.commands import command_line
 from orchestrator.errors import UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import State, recall
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
-from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep
+from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
@@ -93,7 +93,7 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
             configs = [sweep.spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # The stack has just ended, or is being written.
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, OSError) as error:
             warn(f"{directory} cannot be read ({type(error).__name__}: {error}); `run --resume` moves it aside")
             continue
         keys = map(family.key, configs)
@@ -188,7 +188,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
         return error
-    driven, memory = sweep.files.is_driven(), recall(sweep.files)
+    driven, memory = sweep.files.is_driven(), recall_sweep(sweep)
     runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from orchestrator.printing import echo
+
 GROUPS = {
     "Run": {
         "show": "List the search spaces, or print a resolved one as YAML.",
@@ -36,7 +38,7 @@ GROUPS = {
         "simulate": "Compare the search methods on simulated sweeps: cost, error.",
     },
     "Maintain": {
-        "home": "Copy a home to one file, or a file into a home.",
+        "home": "Copy a home to one file, or a file into a home; allow its code.",
         "sync": "Write records that MLflow is missing after an outage.",
         "rm": "Delete a sweep from disk and from MLflow.",
     },
@@ -53,7 +55,7 @@ class _Grouped(TyperGroup):
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"orchestrator {version('transition-sweeps')}")
+        echo(f"orchestrator {version('transition-sweeps')}")
         raise typer.Exit
 
 

@@ -27,8 +27,10 @@ from orchestrator.cli.options import (
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import State
-from orchestrator.home.sweeps import REPORT, UnreadableError
+from orchestrator.home.sweeps import UnreadableError
+from orchestrator.printing import echo
 from orchestrator.record import store
 from orchestrator.report.answer_table import comparison_view
 from orchestrator.report.side_by_side import can_scale, scaling_words
@@ -51,11 +53,11 @@ def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
             else {key: value for key, value in status_json(sweep).items() if key != "runs"}
             for sweep in sweeps
         ]
-        typer.echo(json.dumps(values))
+        echo(json.dumps(values))
     elif sweeps:
         wide_console().print(sweeps_view(sweeps))
     else:
-        typer.echo(no_sweep(Home(home.resolve())))
+        echo(no_sweep(Home(home.resolve())))
 
 
 def status_command(
@@ -67,7 +69,7 @@ def status_command(
     """Show the progress of a sweep (by default the newest), and whether it is still running."""
     stored = open_sweep(sweep, home)
     if json_:
-        typer.echo(json.dumps(status_json(stored), indent=1))
+        echo(json.dumps(status_json(stored), indent=1))
     else:
         wide_console().print(status_view(stored, runs=runs))
 
@@ -104,7 +106,7 @@ def report_command(
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
     stored = open_sweep(sweep, home)
-    typer.echo(f"report  {export.write_report(stored, output or stored.sweep.files.directory / REPORT)}")
+    echo(f"report  {export.write_report(stored, output)}")
 
 
 def figure_command(
@@ -128,9 +130,9 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
-    path = output or stored.sweep.files.directory / "figure.pdf"
-    typer.echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
-    typer.echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
+    path = output or own_path(stored.sweep.files.directory / "figure.pdf")
+    echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
+    echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 
 def _check_picture(output: Path | None) -> None:
@@ -169,11 +171,11 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
     for sentence in scaling_words(answers) if can_scale(answers) else ():
-        typer.echo(sentence)
+        echo(sentence)
     if output is not None:
         from orchestrator.report.figures import comparisons, style
 
-        typer.echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
+        echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
 
 
 def export_command(
@@ -181,7 +183,7 @@ def export_command(
 ) -> None:
     """Write runs, curves and transitions as Parquet and CSV."""
     for path in export.export(open_sweep(sweep, home), output):
-        typer.echo(path)
+        echo(path)
 
 
 def probe_command(
@@ -202,9 +204,9 @@ def probe_command(
     errors: list[str] = []
     for probe in [load_probe(name) for name in names]:
         result = probe_runs(probe, stored.spec, stored.runs, again=again)
-        typer.echo(f"{probe.name}: {result.words}")
+        echo(f"{probe.name}: {result.words}")
         errors += result.errors
-    typer.echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
+    echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
     if errors:
         raise SweepError(f"the probes failed {len(errors)} times; `logs RUN` shows each error. The first: {errors[0]}")
 
@@ -222,7 +224,7 @@ def ui_command(
 
     chosen = store.choose(home)
     if chosen.database is None:
-        typer.echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
+        echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
     if not chosen.database.is_file():
         known = Home(home).sweep_ids()
@@ -232,6 +234,6 @@ def ui_command(
     mlflow_port = free_port(port + 1)
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
     with serving(pages, port) as shown:
-        typer.echo(f"Serving all sweeps at {shown}. Press Ctrl-C to stop.")
-        typer.echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
+        echo(f"Serving all sweeps at {shown}. Press Ctrl-C to stop.")
+        echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
         raise typer.Exit(serve(chosen, mlflow_port))

@@ -13,12 +13,12 @@ from contextlib import suppress
 from itertools import zip_longest
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from orchestrator import environment
 from orchestrator.cli.app import program
 from orchestrator.errors import INTERRUPTED, SweepError, UserError
+from orchestrator.printing import Console
 from trainables.contract.settings import SettingsError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)

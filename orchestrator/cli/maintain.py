@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from orchestrator.catalog.export import output_path
 from orchestrator.catalog.listings import sweep_words
@@ -17,43 +16,70 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.foreign_files import is_directory
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import UnreadableError
+from orchestrator.printing import Console, echo
 from orchestrator.record import store
 from orchestrator.report.words.numbers import counted, size_on_disk
 from orchestrator.sweep.run_options import HOME
+from orchestrator.trusted_code import is_in_sweep, list_path, trust, writable_by_others
+
+REMOVED = ".removed-"
+"""Beginning of the name of a sweep's directory while it is deleted."""
 
 
 def home_command(
-    direction: Annotated[
-        Literal["export", "import"], typer.Argument(metavar="export|import", help="Write the file, or read it.")
+    action: Annotated[
+        Literal["export", "import", "trust"],
+        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or allow a folder of code."),
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, such as home.tar.gz.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the folder.")],
     home: HomeOption = HOME,
 ) -> None:
-    """Copy a home to one file, or a file into a home.
+    """Copy a home to one file, or a file into a home; allow the code of its sweeps.
 
-    The file contains runs, sweeps and checkpoints. `sync` records them in MLflow. Runs are merged by key,
-    so a file can be imported twice. `run ... --resume` continues a stopped sweep.
+    The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Sweeps of your own models are read
+    only if their code is in a folder that you have used in `run`, or that you allow here: its code will be run.
 
     Examples:
 
       home export home.tar.gz
 
       home import home.tar.gz --home results
+
+      home trust my_models
     """
     place = Home(home.resolve())
-    if direction == "export":
-        written = export_home(place, output_path(file))
-        size = size_on_disk(file.stat().st_size)
-        typer.echo(f"wrote {file}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
+    if action == "trust":
+        echo(f"sweeps may import code from {_trusted(path)} now; {list_path()} lists all such folders")
         return
-    read = import_home(place, file, warn)
-    typer.echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
+    if action == "export":
+        written = export_home(place, output_path(path))
+        size = size_on_disk(path.stat().st_size)
+        echo(f"wrote {path}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
+        return
+    read = import_home(place, path, warn)
+    echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
     if read.runs or read.sweeps:
-        typer.echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
+        echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
+
+
+def _trusted(folder: Path) -> Path:
+    """Allow sweeps to import code from a folder, and return the folder. Raises :class:`UserError` for a folder whose
+    code would be refused."""
+    folder = folder.resolve()
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: name the folder that has the module of a family")
+    if is_in_sweep(folder):
+        raise UserError(f"{folder} is part of a home, and what is in a home is data: copy the code elsewhere")
+    if open_place := writable_by_others(folder):
+        raise UserError(f"other users can write {open_place}: take that right away (chmod go-w), or move the code")
+    trust(folder)
+    return folder
 
 
 def sync_command(
@@ -78,10 +104,15 @@ def rm_command(
     Runs that another sweep uses stay on disk; `sync` records them again. An MLflow server keeps deleted records in its
     trash until `mlflow gc`.
     """
+    place = Home(home.resolve())
+    finished = _finish_deletions(place)
+    if sweep in finished and sweep not in place.sweep_ids():
+        echo(f"deleted {sweep}: an earlier `rm` was interrupted after it had removed the records and runs")
+        return
     try:
         stored = open_sweep(sweep, home)
     except UnreadableError as error:  # An unreadable sweep can still be deleted.
-        files = Home(home.resolve()).sweep(error.id)
+        files = place.sweep(error.id)
         running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
         lines = [f"{error}", f"{files.id}: {freed}"]
     else:
@@ -90,11 +121,19 @@ def rm_command(
     if running:
         raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")
     for line in lines:
-        typer.echo(line)
+        echo(line)
     if not yes and not typer.confirm("Permanently delete it from disk and from MLflow?"):
         raise typer.Abort
     records = _delete(files, home)
-    typer.echo(f"deleted {files.id}: {freed} on disk, {records} records in MLflow")
+    echo(f"deleted {files.id}: {freed} on disk, {records} records in MLflow")
+
+
+def _finish_deletions(home: Home) -> list[str]:
+    """Delete what interrupted deletions left, and return the ids of the sweeps."""
+    left = [path for path in home.root.glob(f"sweeps/{REMOVED}*") if is_directory(path)]
+    for path in left:
+        shutil.rmtree(path)
+    return [path.name.removeprefix(REMOVED) for path in left]
 
 
 def _delete(files: SweepDirectory, home: Path) -> int:
@@ -112,7 +151,7 @@ def _delete(files: SweepDirectory, home: Path) -> int:
         with runs.locked():
             runs.remove_own()
             Checkpoints(files.checkpoints).clear()
-            aside = files.directory.with_name(f".{files.id}")
+            aside = files.directory.with_name(f"{REMOVED}{files.id}")
             files.directory.rename(aside)  # Readers no longer find it.
         shutil.rmtree(aside)
     return records

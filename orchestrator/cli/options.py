@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home, check_home
+from orchestrator.printing import Console, echo
 from orchestrator.space.hardware import Hardware, detect
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
@@ -109,7 +109,7 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
 
 def warn(text: str) -> None:
     """Print a problem on stderr that does not stop the command."""
-    typer.echo(f"warning: {text}", err=True)
+    echo(f"warning: {text}", err=True)
 
 
 def wide_console() -> Console:

@@ -10,7 +10,7 @@ from typing import Annotated
 from zlib import crc32
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from orchestrator.cli.look import print_comparison
@@ -30,6 +30,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
+from orchestrator.printing import Console, echo
 from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
@@ -61,7 +62,7 @@ def show_command(
         return
     resolved = resolve(space, options).to_yaml()
     values = written(space, options.profile, options.assignments, variant=options.variant)
-    typer.echo(commented(resolved, values.comments), nl=False)
+    echo(commented(resolved, values.comments), nl=False)
 
 
 def _spaces_view() -> RenderableType:
@@ -117,7 +118,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     print_start(specs[0], hardware, console, options.plan_line, is_local=options.local)
     answer = run_sweep(specs[0], options, console)
     if console.quiet:
-        typer.echo(answer_table.plain(answer, next_step(specs[0], answer)))
+        echo(answer_table.plain(answer, next_step(specs[0], answer)))
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
@@ -171,7 +172,7 @@ def stop_command(
     """
     stored = open_sweep(sweep, home)
     ask_to_stop(stored.sweep, mix or "")
-    typer.echo(f"{stored.id} will stop {mix or 'the whole sweep'} at the next evaluation of a stack")
+    echo(f"{stored.id} will stop {mix or 'the whole sweep'} at the next evaluation of a stack")
 
 
 def reproduce_command(
@@ -216,12 +217,12 @@ def reproduce_command(
         for row in rows:
             shown.add_row(*map(Text, row.cells))
         wide_console().print(shown)
-        typer.echo(summary(rows))
+        echo(summary(rows))
         _write(reproduction, choice, path)
-        typer.echo(f"table   {path}")
+        echo(f"table   {path}")
         if reproduction.missing:
             how = "omit --only-table" if only_table else "repeat this command"
-            typer.echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run them, {how}")
+            echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run them, {how}")
 
 
 def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:
@@ -238,7 +239,7 @@ def _all(profile: str) -> list[str]:
         raise unknown("profile", profile, {name for space in spaces for name in space.profiles})
     for space in spaces:
         if space.name not in chosen:
-            typer.echo(f"{space.name} has no profile {profile!r} and is skipped", err=True)
+            echo(f"{space.name} has no profile {profile!r} and is skipped", err=True)
     return chosen
 
 

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
 from orchestrator.cost import run_seconds
 from orchestrator.doctor.machine import Verdict, examined, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.printing import Console, echo
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
@@ -69,7 +69,7 @@ def doc_command(
       doc probes.separation       one probe; for your own: doc package.module:Class
     """
     if setting is not None and ":" in setting:
-        typer.echo(_probe_text(setting))
+        echo(_probe_text(setting))
         return
     given = "." if setting is None else f".{setting}."
     all_entries, all_probes = entries(family), {f"probes.{name}": name for name in PROBES}
@@ -80,11 +80,11 @@ def doc_command(
         raise unknown("setting", setting, paths if "." in setting else {path.rpartition(".")[2] for path in paths})
     for entry in settings:
         default = f"; by default {entry.default}" if entry.default else ""
-        typer.echo(f"{entry.path}: {entry.form}{default}")
+        echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
-            typer.echo(textwrap.fill(entry.text.replace("``", "`"), WIDTH, initial_indent="  ", subsequent_indent="  "))
+            echo(textwrap.fill(entry.text.replace("``", "`"), WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in probes.items():
-        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
+        echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
 
 
 def _probe_text(name: str) -> str:
@@ -113,7 +113,7 @@ def doctor_command(home: HomeOption = HOME) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     verdicts = [finding.verdict for finding in findings]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
-    typer.echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
+    echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
     if Verdict.WRONG in verdicts:
         raise typer.Exit(1)
 
@@ -161,17 +161,17 @@ def check_family_command(
         except BrokenFamilyError as error:
             raise SweepError(f"the family {made.name!r} does not satisfy its contract: {error}") from error
         arms = ", ".join(arm.name for arm in case.arms)
-        typer.echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
+        echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
         for finding in findings(case):
             word = "wrong" if finding.wrong else "skipped" if finding.skipped else "ok"
-            typer.echo(f"{word:8}{finding.name}")
+            echo(f"{word:8}{finding.name}")
             for line in (finding.wrong or finding.skipped).splitlines():
-                typer.echo(f"        {line}")
+                echo(f"        {line}")
             counts[word] += 1
     if failed := counts["wrong"]:
         of = failed + counts["ok"]
         raise SweepError(f"the family {made.name!r} does not satisfy its contract: {failed} of {of} checks failed")
-    typer.echo(f"the family {made.name!r} passed all {counts['ok']} checks of its contract")
+    echo(f"the family {made.name!r} passed all {counts['ok']} checks of its contract")
 
 
 def _family(name: str, options: SpaceOptions) -> Family:

@@ -24,11 +24,16 @@ from typing import ParamSpec, TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator.home.directories import make_home
+from orchestrator.catalog.reading import read_sweeps
+from orchestrator.errors import first_of
+from orchestrator.home.directories import Home, make_home
+from orchestrator.home.inspection import foreign_things
+from orchestrator.home.sweeps import UnreadableError
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from orchestrator.trusted_code import writable_by_others
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")
@@ -102,6 +107,7 @@ def machine_checks(home: Path) -> list[Check]:
         ("software", software),
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
+        ("files", partial(files_of_home, home)),
         ("training", partial(training, home)),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
@@ -199,6 +205,27 @@ def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> 
         return wrong(f"{text}; after resuming, its final weights differ", todo)
     text += "; after resuming in another process, its final weights are identical"
     return slow(f"{text}; {lacks[0]}", lacks[1]) if device == "cpu" and (lacks := missing()) else ok(text)
+
+
+def unreadable_things(home: Home) -> list[str]:
+    """Return a line for each sweep of a home that cannot be read, and for each damaged part of the others."""
+    lines: list[str] = []
+    for sweep in read_sweeps(home):
+        lines += [str(sweep)] if isinstance(sweep, UnreadableError) else sweep.damage
+    return lines
+
+
+def files_of_home(home: Path) -> Finding:
+    """Check that a home contains only what this program writes, and that all its sweeps can be read."""
+    things = foreign_things(Home(home))
+    if things:
+        text = f"{first_of(things)}. These are not used"
+        return wrong(text, "if you did not make them, find out who did; then delete them")
+    if place := writable_by_others(home):
+        return slow(f"other users can write {place}, so they can change results", f"chmod go-w {place}")
+    if problems := unreadable_things(Home(home)):
+        return slow(first_of(problems), "`sweeps` names each problem and its remedy")
+    return ok(f"{home} has no links, no foreign names and no unreadable sweeps")
 
 
 def trained(

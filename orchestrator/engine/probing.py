@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from orchestrator.home.directories import scratch
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, write_result
+from orchestrator.home.foreign_files import is_file
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, open_arrays, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Family, RunConfig, Status
@@ -50,10 +50,10 @@ def run_probe(
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
     """Run a probe on a stored run and add the result to the run's directory."""
     arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
-    if (directory / ARRAYS).is_file():
-        with np.load(directory / ARRAYS, allow_pickle=False) as stored:
+    if is_file(directory / ARRAYS):
+        with open_arrays(directory / ARRAYS) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    if probe.needs_model and (directory / WEIGHTS).is_file():
+    if probe.needs_model and is_file(directory / WEIGHTS):
         weights = load_file(directory / WEIGHTS)
     result, made = run_probe(probe, family, config, arrays, weights, cache)
     write_result(directory, result, made)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import os
 import re
 import shutil
@@ -16,9 +17,9 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple, Self
 
 from orchestrator.errors import UserError
 from orchestrator.home.checkpoints import Checkpoints, number_of
@@ -30,6 +31,7 @@ from orchestrator.home.directories import (
     whole_directory,
     whole_lines,
 )
+from orchestrator.home.foreign_files import is_directory, is_file, own_path, read_bytes
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
 from trainables.files import flush, write_whole
@@ -38,12 +40,19 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
-PLAIN = re.compile(r"(runs|sweeps)/\w[\w.-]*(/[^./\\][^/\\]*)+")
+FILE = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
+PLAIN = re.compile(
+    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{FILE}"
+    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({FILE}/){{1,8}}|stacks/{FILE}/)?{FILE}"
+)
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
+MOST_FILES, MOST_HEADER_BYTES, MOST_RATIO, LEAST_BYTES = 2_000_000, 1 << 16, 200, 256 << 20
+"""Limits of an archive: files, the size of a header, and bytes of content. Content may have :data:`MOST_RATIO` times
+the size of the archive (exported homes have one to ten times), or :data:`LEAST_BYTES`."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
-Content = list[tuple[str, bytes]]
-"""Files by path in the archive."""
+Content = list[tuple[str, bytes, float]]
+"""Files by path in the archive, with their content and when they were written."""
 
 
 class Copied(NamedTuple):
@@ -65,8 +74,9 @@ def export_home(home: Home, path: Path) -> Copied:
         raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
         aside = Path(directory, path.name)
+        aside.touch(0o600)  # A home has logs and errors of its user.
         with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
-            _add(archive, [(MARK, LAYOUT)])
+            _add(archive, [(MARK, LAYOUT, time.time())])
             for sweep_id in sweep_ids:
                 _add(archive, _sweep_content(home.sweep(sweep_id)))
             keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
@@ -79,28 +89,36 @@ def export_home(home: Home, path: Path) -> Copied:
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
     """Add files without user names. Raises :class:`UserError` for a name that an import would refuse."""
-    for name, data in content:
+    for name, data, written in content:
         if name != MARK and not PLAIN.fullmatch(name):
             raise UserError(
                 f"{name} cannot be exported: rename its directory, with letters, digits, '.', '-' and '_' only"
             )
         member = tarfile.TarInfo(name)
-        member.size, member.mtime = len(data), int(time.time())
+        member.size, member.mtime = len(data), int(written)
         archive.addfile(member, io.BytesIO(data))
 
 
+def _entry(name: str, path: Path) -> tuple[str, bytes, float]:
+    return name, read_bytes(path, math.inf), path.stat().st_mtime
+
+
 def _files(directory: Path, name: str) -> Content:
-    paths = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if path.is_file())
+    """Return the files below a directory, except hidden files, links, pipes and devices."""
+    if not is_directory(directory):
+        return []
+    paths = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if is_file(path))
     whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
-    return [(f"{name}/{path.as_posix()}", (directory / path).read_bytes()) for path in whole]
+    return [_entry(f"{name}/{path.as_posix()}", directory / path) for path in whole]
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
-    name, journal = f"sweeps/{files.id}", files.journal.read_bytes()
-    content = [(f"{name}/{files.journal.name}", journal[: journal.rfind(b"\n") + 1])]
+    name = f"sweeps/{files.id}"
+    entry, journal, written = _entry(f"{name}/{files.journal.name}", files.journal)
+    content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
     for path in sorted(files.directory.glob("[!.]*")):
-        if path.is_file() and path != files.journal and not path.name.endswith(LEFT_OUT):
-            content.append((f"{name}/{path.name}", path.read_bytes()))
+        if is_file(path) and path != files.journal and not path.name.endswith(LEFT_OUT):
+            content.append(_entry(f"{name}/{path.name}", path))
     for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
         content += _files(directory, f"{name}/{directory.name}")
     return content
@@ -116,7 +134,7 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
     if not path.is_file():
-        raise UserError(f"there is no file {path}")
+        raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
     runs = sweeps = 0
@@ -149,24 +167,71 @@ def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
 def _unpack(path: Path, staged: Home) -> None:
     """Write the members of an archive below a directory. Raises :class:`UserError` if the file is damaged or not an
     archive, or contains anything except files of runs and sweeps."""
-    try:
-        with gzip.open(path) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for member in archive:
-                    data = archive.extractfile(member) if member.isfile() else None
-                    if data is None or not (member.name == MARK or PLAIN.fullmatch(member.name)):
-                        raise UserError(f"{path} contains {member.name!r}, which is not a file of a run or a sweep")
-                    target = staged.root / member.name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with target.open("wb") as file:
-                        shutil.copyfileobj(data, file)
-            while stream.read(1 << 20):  # The checksum is at the very end.
-                pass
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
+    names: set[str] = set()
+    needed = 0
+    for member, _ in _members(path):  # The whole archive is checked before anything is written.
+        if member.name in names:
+            raise UserError(f"{path} contains {member.name} twice; nothing was imported")
+        names.add(member.name)
+        needed += member.size
+    if needed > (free := shutil.disk_usage(staged.root).free):
+        raise UserError(f"{path} has {needed} bytes of content, but the disk of {staged.root.parent} has {free} free")
+    folders = {parent for name in names for parent in map(str, PurePosixPath(name).parents)}
+    if both := sorted(folders & names):
+        raise UserError(f"{path} contains {both[0]} as a file and as a directory; nothing was imported")
+    for member, data in _members(path):
+        target = staged.root / member.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            shutil.copyfileobj(data, file)
+        written = min(member.mtime, time.time())
+        os.utime(target, (written, written))
     mark = staged.root / MARK
     if not mark.is_file() or mark.read_bytes() != LAYOUT:
         raise UserError(f"{path} is not an exported home, or was written by a later version of the program")
+
+
+class _Member(tarfile.TarInfo):
+    """Header of a member. Only plain files are accepted, and no header that is itself a large file."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        is_header = member.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME)
+        if is_header and not 0 <= member.size <= MOST_HEADER_BYTES:
+            raise UserError(f"it has a header of {member.size} bytes; at most {MOST_HEADER_BYTES} are read")
+        if not is_header and member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            raise UserError(f"it contains {member.name!r:.200}, which is not a plain file")
+        return member
+
+
+def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    """Yield the members of an archive, each with its content. Raises :class:`UserError` if the file is damaged or not
+    an archive, contains anything except files of runs and sweeps, or exceeds a limit or the space on the disk."""
+    most = max(LEAST_BYTES, MOST_RATIO * path.stat().st_size)
+    total = 0
+    try:
+        with gzip.open(path) as stream:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
+                for number, member in enumerate(archive, start=1):
+                    data = archive.extractfile(member)
+                    if data is None or member.issparse() or not (member.name == MARK or PLAIN.fullmatch(member.name)):
+                        raise UserError(f"it contains {member.name!r:.200}, which is not a file of a run or a sweep")
+                    total += member.size
+                    if total > most:
+                        raise UserError(f"it has more than {most} bytes of content, implausibly many for its size")
+                    if number > MOST_FILES:
+                        raise UserError(f"it has more than {MOST_FILES} files")
+                    yield member, data
+                    archive.members.clear()  # type: ignore[attr-defined]  # Otherwise all headers are kept in memory.
+            while rest := stream.read(1 << 20):  # The checksum is at the very end.
+                total += len(rest)
+                if total > most:
+                    raise UserError(f"it has more than {most} bytes after its content")
+    except UserError as error:
+        raise UserError(f"{path} cannot be imported: {error}; nothing was imported") from error
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
 
 
 def _take_run(source: Path, store: RunStore) -> bool:
@@ -189,7 +254,8 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             if path.is_dir():
                 _move(path, ours.directory / path.name)
             else:
-                write_whole(ours.directory / path.name, path.read_bytes())
+                write_whole(own_path(ours.directory / path.name), path.read_bytes())
+                os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:

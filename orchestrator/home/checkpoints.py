@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from orchestrator.home.directories import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
+from orchestrator.home.foreign_files import is_directory, own_path, parse_json, read_json, typed
+from orchestrator.home.journal import checked_request
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
 from trainables.files import write_whole
@@ -25,6 +28,10 @@ MEMBERS = "members.json"
 """File with a stack's requests, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
+
+
+NUMBERED = re.compile(r"\w[\w.-]{0,127}\.[0-9]{1,15}", re.ASCII)
+"""Name of a checkpoint. Other files next to checkpoints are left alone."""
 
 
 class Checkpoints:
@@ -85,13 +92,17 @@ class Checkpoints:
             if damage := self.check(stack_id):
                 log.warning(damage)
             elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
-                stacks.append(read_members(path)[0])
+                try:
+                    stacks.append(read_members(path)[0])
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    log.warning(self.drop_damaged(stack_id, f"{MEMBERS}: {error}"))
         return stacks
 
     def _whole(self) -> defaultdict[str, list[Path]]:
         """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
         stacks: defaultdict[str, list[Path]] = defaultdict(list)
-        for path in sorted(self._root.glob("[!.]*.*"), key=number_of):
+        own = [path for path in self._root.glob("[!.]*.*") if NUMBERED.fullmatch(path.name) and is_directory(path)]
+        for path in sorted(own, key=number_of):
             stacks[path.stem].append(path)
         return stacks
 
@@ -109,7 +120,7 @@ class StackNotes:
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
         """Note that a stack is training. Remove an incomplete last line left by a full disk."""
-        write_members(self._root / stack_id, requests)
+        write_members(own_path(self._root / stack_id), requests)
         if (path := self._root / stack_id / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
@@ -131,27 +142,31 @@ class StackNotes:
 
 def read_members(directory: Path) -> tuple[list[Request], frozenset[int]]:
     """Return a stack's requests, and the indices of runs that ended before the checkpoint, which lacks their state."""
-    data = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
-    return list(map(Request.from_json, data["requests"])), frozenset(data["ended"])
+    data = read_json(directory / MEMBERS)
+    requests = [checked_request(Request.from_json(request)) for request in data["requests"]]
+    ended = frozenset(data["ended"])
+    if not requests or not ended <= set(range(len(requests))):
+        raise ValueError(f"{MEMBERS} does not name the runs of a stack")
+    return requests, ended
 
 
 def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
     """Write a stack's members to its directory."""
     data = {"requests": [asdict(request) for request in requests], "ended": sorted(ended)}
-    write_whole(directory / MEMBERS, json.dumps(data))
+    write_whole(own_path(directory / MEMBERS), json.dumps(data))
 
 
 def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
     """Append evaluations, each with the key of its run, to the progress in a stack's directory."""
     lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
-    with (directory / PROGRESS).open("a", encoding="utf-8") as file:
+    with own_path(directory / PROGRESS).open("a", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in lines))
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
     """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not."""
     curves: dict[str, dict[int, Evaluation]] = {}
-    for data in map(json.loads, whole_lines(directory / PROGRESS)):
+    for data in map(parse_json, whole_lines(directory / PROGRESS)):
         key = data.pop("key")
-        curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
+        curves.setdefault(key, {})[data["step"]] = typed(Evaluation, data)
     return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}

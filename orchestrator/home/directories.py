@@ -12,14 +12,28 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from orchestrator import environment
 from orchestrator.errors import UserError
+from orchestrator.home.foreign_files import (
+    MOST_JOURNAL_BYTES,
+    NAME,
+    checked_path,
+    is_directory,
+    is_file,
+    open_file,
+    own_directory,
+    own_path,
+    parse_json,
+    read_bytes,
+    read_json,
+)
 from orchestrator.home.machine_errors import trouble_in
 from trainables.files import flush
 
@@ -59,6 +73,8 @@ class SweepDirectory:
     def driving(self) -> Iterator[None]:
         """Hold the sweep's lock. Raises :class:`UserError` if another process has it."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        for path in (self._lock, self.tune, self.checkpoints, self.stacks):
+            own_path(path)
         try:
             lock = FileLock(self._lock).acquire(timeout=LOCK_WAIT_S)
         except Timeout:
@@ -69,7 +85,7 @@ class SweepDirectory:
     def is_driven(self) -> bool:
         """Return True if any process holds the sweep's lock. Does not write anything."""
         try:
-            descriptor = os.open(self._lock, os.O_RDONLY)
+            descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -88,12 +104,18 @@ class SweepDirectory:
     def request_stop(self, mix: str) -> None:
         """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
         writes the journal."""
-        with self._stop_requests.open("ab", buffering=0) as file:  # A single write keeps requests apart.
+        with own_path(self._stop_requests).open("ab", buffering=0) as file:  # A single write keeps requests apart.
             file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
     def stop_requests(self) -> list[str]:
         """Return the mix of every request since the sweep's driver started, except an incomplete last line."""
-        return [json.loads(line)["mix"] for line in whole_lines(self._stop_requests)]
+        requests = []
+        for line in whole_lines(self._stop_requests):
+            with suppress(ValueError):  # Somebody else wrote this line. Only the mixes of the sweep can be stopped.
+                values = parse_json(line)
+                if isinstance(values, dict) and isinstance(values.get("mix"), str):
+                    requests.append(values["mix"])
+        return requests
 
     def forget_stop_requests(self) -> None:
         """Drop the requests to an earlier driver. A driver calls this when it starts."""
@@ -119,13 +141,42 @@ class Home:
         """Claims of sweeps on runs in training, one file per key."""
         return self.root / "claims"
 
+    def check_links(self) -> None:
+        """Raise :class:`UserError` if a directory of the home is a link. What is written and deleted there could be
+        somebody else's."""
+        for path in (self.root / "sweeps", self.runs, self.claims):
+            if path.is_symlink():
+                raise UserError(f"{path} is a link, which is not followed: move the directory there, or link the home")
+
     def sweep(self, sweep_id: str) -> SweepDirectory:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return all sweep ids, newest first, followed by sweep directories that do not have an id as their name."""
-        names = [path.parent.name for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if path.is_file()]
-        return sorted(names, key=lambda name: (ID.search(name) is not None, name.rsplit("-", 3)[1:]), reverse=True)
+        """Return the ids of all sweeps, the last written first. Directories with other names come last, and those with
+        names that cannot be shown or be part of a path, and links, are not sweeps (`doctor` lists them)."""
+        self.check_links()
+        journals = (path for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if is_file(path))
+        found = [path for path in journals if NAME.fullmatch(path.parent.name) and is_directory(path.parent)]
+
+        def newest(path: Path) -> tuple[bool, str, list[str]]:
+            name = path.parent.name
+            return ID.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
+
+        return [path.parent.name for path in sorted(found, key=newest, reverse=True)]
+
+
+def last_written(journal: Path) -> str:
+    """Return the time of a journal's last line (ISO 8601, UTC), but none after the file itself was written. A copy has
+    the time of its original, and a sweep cannot claim to be from the future."""
+    try:
+        with open_file(journal) as file:
+            size = os.fstat(file.fileno()).st_size
+            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC).isoformat(timespec="seconds")
+            file.seek(max(0, size - LAST_LINES))
+            times = AT.findall(file.read())
+    except (OSError, ValueError, OverflowError):
+        return ""
+    return min(written, times[-1].decode()) if times else written
 
 
 def check_home(root: Path) -> None:
@@ -147,6 +198,7 @@ def make_home(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
+    Home(root).check_links()
     try:
         with tempfile.TemporaryFile(dir=root) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,6 +222,10 @@ def scratch(chosen: str | None) -> Path:
     return path
 
 
+AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
+"""Time in a line of a journal."""
+LAST_LINES = 4096
+"""Bytes at the end of a journal that are read for its time."""
 CONTENTS = "contents.json"
 """File with the checksums of all other files in the directory of a run or checkpoint, written last."""
 PROBES = "probes"
@@ -179,7 +235,7 @@ checksums, because a later result of the same probe replaces them."""
 
 def seal(directory: Path) -> None:
     """Write the checksum of every file in a directory."""
-    paths = sorted(path for path in directory.rglob("*") if path.is_file() and path.parent.name != PROBES)
+    paths = sorted(path for path in directory.rglob("*") if is_file(path) and path.parent.name != PROBES)
     sums = {str(path.relative_to(directory)): _checksum(path) for path in paths}
     (directory / CONTENTS).write_text(json.dumps(sums), encoding="utf-8")
 
@@ -187,10 +243,13 @@ def seal(directory: Path) -> None:
 def flaw_of(directory: Path, *names: str) -> str:
     """Return the flaw of the first damaged or missing file in a sealed directory or among ``names``, or ""."""
     try:
-        sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
-        for name in names or (name for name in sums if not name.startswith(f"{PROBES}/")):
+        sums = read_json(directory / CONTENTS)
+        if not isinstance(sums, dict) or not is_directory(directory):
+            return f"{CONTENTS} does not list files"
+        for name in names or (name for name in map(checked_path, sums) if not name.startswith(f"{PROBES}/")):
             if name not in sums:
                 return f"{CONTENTS} does not list {name}"
+            own_directory(directory, *name.split("/")[:-1])
             if _checksum(directory / name) != sums[name]:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
@@ -202,16 +261,17 @@ def flaw_of(directory: Path, *names: str) -> str:
 
 def _checksum(path: Path) -> int:
     checksum = 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while part := file.read(1 << 20):
             checksum = zlib.crc32(part, checksum)
     return checksum
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines."""
+    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines. Raises
+    ``ValueError`` for a link, a pipe and a file of more than :data:`MOST_JOURNAL_BYTES`."""
     try:
-        return path.read_bytes().split(b"\n")[:-1]
+        return read_bytes(path, MOST_JOURNAL_BYTES).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
 
@@ -219,7 +279,7 @@ def whole_lines(path: Path) -> list[bytes]:
 def remove_abandoned(parent: Path, pattern: str) -> None:
     """Remove incomplete directories left by killed processes."""
     for path in parent.glob(pattern):
-        if time.time() - path.stat().st_mtime > ABANDONED_S:
+        if is_directory(path) and time.time() - path.stat().st_mtime > ABANDONED_S:
             shutil.rmtree(path, ignore_errors=True)
 
 

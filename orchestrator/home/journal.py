@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.home.directories import SweepDirectory, whole_lines
-from orchestrator.home.run_files import read_run
+from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed
+from orchestrator.home.run_files import checked_outcome, read_run
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
@@ -101,6 +102,22 @@ class Answered:
     at: str = field(default_factory=_now, compare=False)
 
 
+@dataclass(frozen=True)
+class _Git:
+    commit: str
+    edited: bool
+
+
+@dataclass(frozen=True)
+class _Environment:
+    """Form of the environment in the first line (home/sweeps.py, :func:`describe_environment`)."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    git: _Git | None = None
+    hardware: str = ""
+    platform: str = ""
+
+
 PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
     entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
 }
@@ -155,7 +172,7 @@ class Journal(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(path, "a")
+        super().__init__(own_path(path), "a")
         self.truncate(path.read_bytes().rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:
@@ -177,7 +194,7 @@ def read_journal(path: Path) -> Iterator[Entry | str]:
         try:
             if checksum != b'%08x"}' % zlib.crc32(body):
                 raise ValueError("its checksum does not match its content")
-            yield _from_json(json.loads(body + b"}"))
+            yield _from_json(parse_json(body + b"}"))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             yield f"{path}, line {number}, is damaged ({type(error).__name__}: {error}) and is ignored"
 
@@ -210,6 +227,14 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     )
 
 
+def checked_request(request: Request) -> Request:
+    """Return a request whose values have the types of its fields. Raises ``ValueError`` for any other."""
+    checked = typed(Request, asdict(request))
+    if checked.size < 1 or checked.seed < 0 or checked.phase < 0:
+        raise ValueError(f"{checked} is not a run")
+    return checked
+
+
 def to_line(entry: Entry) -> bytes:
     """Return an entry as a line that ends with its checksum."""
     values: dict[str, Any] = {"kind": type(entry).__name__.lower()}
@@ -230,11 +255,17 @@ def to_line(entry: Entry) -> bytes:
 def _from_json(values: dict[str, Any]) -> Entry:
     kind = values.pop("kind")
     if kind == "ended":
-        failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
-        request = Request.from_json(values["request"])
-        return Ended(values["key"], request, failure, values["reused_from"], values["at"])
+        failure = checked_outcome(values["outcome"]) if "outcome" in values else None
+        request = checked_request(Request.from_json(values["request"]))
+        origin = checked_key(values["reused_from"], "sweep") if values["reused_from"] else ""
+        return Ended(checked_key(values["key"]), request, failure, origin, checked_moment(values["at"]))
     if kind == "asked":
-        return Asked(tuple(Block(*block) for block in values["blocks"]), values["at"])
+        blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])
+        return Asked(tuple(blocks), checked_moment(values["at"]))
     if kind in PLAIN:
-        return PLAIN[kind](**values)
+        entry = typed(PLAIN[kind], values)
+        checked_moment(entry.at)
+        if isinstance(entry, Begun) and entry.environment:
+            typed(_Environment, entry.environment)
+        return entry
     raise ValueError(f"unknown kind {kind!r}, perhaps from a later version")

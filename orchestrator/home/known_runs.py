@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.errors import UserError, first_of
-from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep
+from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.transition.evidence import Block, Run
@@ -73,9 +73,9 @@ def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
                 yield sweep
 
 
-def whole_runs(files: SweepDirectory) -> Memory:
+def whole_runs(sweep: Sweep) -> Memory:
     """Return a sweep's memory with only intact runs. Log and delete damaged runs, which are then trained again."""
-    memory, store = recall(files), RunStore(files.home, files.id)
+    memory, store = recall_sweep(sweep), RunStore(sweep.files.home, sweep.id)
     for damage in memory.damaged:
         log.warning(damage)
     for key in memory.lost:

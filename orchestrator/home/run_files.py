@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,17 +18,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.home.directories import PROBES, flaw_of
-from trainables.base import Outcome
+from orchestrator.home.foreign_files import (
+    checked_key,
+    checked_moment,
+    is_directory,
+    is_file,
+    open_file,
+    own_directory,
+    own_path,
+    read_json,
+    typed,
+)
+from trainables.base import Outcome, Status
 from trainables.files import write_whole
-from trainables.probes.base import Probe
+from trainables.probes.base import NAME, Probe
 
 OUTCOME = "outcome.json"
 WEIGHTS = "weights.safetensors"
 ORIGIN = "origin.json"
 ARRAYS = "arrays.npz"
 """Arrays of the trained model that the family keeps."""
-DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
+DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """Errors that numpy raises for a damaged file of arrays."""
+
+
+MOST_STEPS = 1e15
+"""Largest number of steps, and of seconds, of a run."""
+MOST_ARRAY_BYTES, MOST_RATIO = 256 << 20, 100
+"""Largest content of a file of arrays: these bytes, or this many times its size."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +59,10 @@ class Origin:
 def read_origin(directory: Path) -> Origin | None:
     """Return a run's origin, or None if it cannot be read."""
     try:
-        return Origin(**json.loads((directory / ORIGIN).read_text(encoding="utf-8")))
-    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+        origin = typed(Origin, read_json(directory / ORIGIN))
+        checked_moment(origin.ended)
+        return Origin(checked_key(origin.sweep, "sweep") if origin.sweep else "", origin.ended)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
 
 
@@ -53,7 +74,23 @@ def write_origin(directory: Path, sweep_id: str) -> None:
 
 def read_outcome(directory: Path) -> Outcome:
     """Return the outcome from a finished run's directory."""
-    return Outcome.from_json(json.loads((directory / OUTCOME).read_text(encoding="utf-8")))
+    return checked_outcome(read_json(directory / OUTCOME))
+
+
+def checked_outcome(values: Any) -> Outcome:
+    """Return an outcome from JSON values. Raises ``ValueError`` unless they are those of a run's end."""
+    outcome = typed(Outcome, values)
+    scores = [*outcome.accuracy.values(), *outcome.floor.values()]
+    scores += [share for point in outcome.curve for share in point.accuracy.values()]
+    if not all(0 <= score <= 1 for score in scores):
+        raise ValueError("an accuracy is not between 0 and 1")
+    if not 0 <= outcome.steps <= MOST_STEPS or not 0 <= outcome.measures.get("seconds", 0.0) <= MOST_STEPS:
+        raise ValueError("the number of steps or seconds is impossible")
+    if any(not 0 <= point.step <= MOST_STEPS for point in outcome.curve):
+        raise ValueError("the learning curve has an impossible step")
+    if outcome.status is not Status.FAILED and outcome.accuracy.keys() != outcome.floor.keys():
+        raise ValueError("accuracy and floor are of different tasks")
+    return outcome
 
 
 def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
@@ -62,7 +99,7 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
         return flaw
     try:
         return read_outcome(directory)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, OSError) as error:
         return f"{OUTCOME}: {type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -96,9 +133,10 @@ class ProbeResult:
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a result to a stored run, replacing the probe's older result. Each file is written atomically."""
     if not arrays:
-        (directory / f"{PROBES}/{result.name}.npz").unlink(missing_ok=True)
+        (own_directory(directory, PROBES) / f"{result.name}.npz").unlink(missing_ok=True)
     for name, content in result_files(result, arrays).items():
-        write_whole(directory / name, content)
+        own_directory(directory, PROBES)
+        write_whole(own_path(directory / name), content)
 
 
 def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
@@ -117,12 +155,14 @@ def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def read_results(directory: Path) -> dict[str, ProbeResult]:
     """Return the results of a run by probe. If a result cannot be read, its error is the reason."""
     results = {}
-    for path in sorted((directory / PROBES).glob("[!.]*.json")):
+    for path in _own_files(directory, "json"):
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            results[path.stem] = ProbeResult(path.stem, data["version"], dict(data["numbers"]), data["error"])
-        except (ValueError, KeyError, TypeError) as error:
-            results[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error!r}")
+            result = typed(ProbeResult, read_json(path))
+            if not all(NAME.fullmatch(name) and math.isfinite(value) for name, value in result.numbers.items()):
+                raise ValueError("a number is infinite or has no usable name")
+            results[path.stem] = replace(result, name=path.stem)
+        except (ValueError, OSError) as error:
+            results[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error}")
     return results
 
 
@@ -138,14 +178,34 @@ def numbers_of(directory: Path) -> dict[str, float]:
 def array_files(directory: Path) -> list[Path]:
     """Return the files of a run that contain arrays, from its family and then from probes."""
     own = directory / ARRAYS
-    return [*([own] if own.is_file() else []), *sorted((directory / PROBES).glob("[!.]*.npz"))]
+    return [*([own] if is_file(own) and is_directory(directory) else []), *_own_files(directory, "npz")]
+
+
+def _own_files(directory: Path, suffix: str) -> list[Path]:
+    """Return the files of probes with a suffix, except links and files whose names no probe may have."""
+    if not is_directory(directory) or not is_directory(directory / PROBES):
+        return []
+    paths = sorted((directory / PROBES).glob(f"[!.]*.{suffix}"))
+    return [path for path in paths if is_file(path) and NAME.fullmatch(path.stem)]
+
+
+def open_arrays(path: Path) -> Any:
+    """Open a file of arrays. Raises one of :data:`DAMAGED_ARRAYS`, also if its content is larger than the file can
+    plausibly hold."""
+    with zipfile.ZipFile(open_file(path)) as archive:
+        members = archive.infolist()
+    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_RATIO * path.stat().st_size):
+        raise ValueError(f"{path.name} has more content than can be read")
+    if not all(member.filename.endswith(".npy") for member in members):
+        raise ValueError(f"{path.name} has a file that is not an array")
+    return np.load(open_file(path), allow_pickle=False)
 
 
 def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name."""
     result: dict[str, NDArray[Any]] = {}
     for path in array_files(directory):
-        with np.load(path, allow_pickle=False) as arrays:
+        with open_arrays(path) as arrays:
             for name in arrays.files:
                 result[f"{path.stem}/{name}" if name in result else name] = arrays[name]
     return result

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,14 +17,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home, seal, whole_directory
+from orchestrator.home.directories import Home, remove_abandoned, seal, whole_directory, whole_lines
+from orchestrator.home.foreign_files import KEY, NAME, checked_key, is_directory, is_file, own_path, read_text
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
 
-SWEEP_ID = re.compile(r"[\w.-]+")
-"""Pattern of a sweep's id, the content of a claim."""
+LONGEST_CLAIM = 1000
+"""Largest claim that is read: the id of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,21 @@ class RunStore:
 
     def directory(self, key: str) -> Path:
         """Return the directory of a run, which may not exist."""
-        return self.home.runs / key
+        return self.home.runs / checked_key(key)
 
     def stored_keys(self) -> list[str]:
         if not self.home.runs.exists():
             return []
-        return sorted(path.name for path in self.home.runs.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return sorted(path.name for path in self.home.runs.iterdir() if KEY.fullmatch(path.name) and is_directory(path))
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""
-        return self.directory(key).is_dir()
+        return is_directory(self.directory(key))
 
     def weights(self, key: str) -> Path | None:
         """Return the file with the weights of a stored run, or None without weights."""
         path = self.directory(key) / WEIGHTS
-        return path if path.is_file() else None
+        return path if is_file(path) else None
 
     def find(self, key: str) -> StoredRun | None:
         """Return a stored run, or None if it must be trained. Log and delete a damaged run."""
@@ -96,12 +96,12 @@ class RunStore:
     def locked(self) -> Iterator[None]:
         """Prevent other processes from removing or claiming runs, and from adding references to stored runs."""
         self.home.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.home.root / ".runs.lock"):
+        with FileLock(own_path(self.home.root / ".runs.lock")):
             yield
 
     def claim(self, key: str) -> bool:
         """Claim a run for this sweep to train. Return False if another running sweep has claimed it."""
-        claim = self.home.claims / key
+        claim = self.home.claims / checked_key(key)
         with self.locked():
             holder = self._holder(key)
             if holder == self.sweep_id:
@@ -109,7 +109,7 @@ class RunStore:
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
-            claim.write_text(self.sweep_id, encoding="utf-8")
+            own_path(claim).write_text(self.sweep_id, encoding="utf-8")
         return True
 
     def free(self, key: str) -> None:
@@ -119,13 +119,16 @@ class RunStore:
 
     def remove_own(self) -> None:
         """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
+        remove_abandoned(self.home.runs, ".*-*")
         for key in self.own_keys():
             self.delete(key)
             (self.home.claims / key).unlink(missing_ok=True)
 
     def own_keys(self) -> list[str]:
         """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
-        journals = {path.parent.name: path.read_bytes() for path in self.home.root.glob("sweeps/*/journal.jsonl")}
+        journals = {
+            sweep_id: b"\n".join(_lines(self.home.sweep(sweep_id).journal)) for sweep_id in self.home.sweep_ids()
+        }
         own = journals.pop(self.sweep_id, b"")
         keys = []
         for key in self.stored_keys():
@@ -145,7 +148,15 @@ class RunStore:
     def _holder(self, key: str) -> str:
         """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""
         try:
-            claim = (self.home.claims / key).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
+            claim = read_text(self.home.claims / checked_key(key), LONGEST_CLAIM)
+        except (FileNotFoundError, ValueError):
             return ""
-        return claim if SWEEP_ID.fullmatch(claim) else ""
+        return claim if NAME.fullmatch(claim) else ""
+
+
+def _lines(journal: Path) -> list[bytes]:
+    """Return the lines of a journal, none if it is not a file that can be read."""
+    try:
+        return whole_lines(journal)
+    except ValueError:
+        return []

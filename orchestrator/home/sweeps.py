@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any
 
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, is_file, open_file, own_path, read_text
+from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
+from orchestrator.trusted_code import UntrustedCodeError, folder_of, import_named, named_code
 from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
@@ -28,6 +31,12 @@ FIGURE = "transitions.png"
 """Comparison figure in a sweep's directory."""
 REPORT = "report.html"
 """Report in a sweep's directory."""
+ANSWER = "answer.txt"
+"""Answer in a sweep's directory, for readers who cannot import its family."""
+LONGEST_ANSWER = 10_000
+"""Characters of a stored answer that are read."""
+REPAIR = "Repair the file, or restore it from a backup."
+"""Remedy for a damaged sweep."""
 PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 
@@ -82,21 +91,55 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
-    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), _folder_of(spec.family))
-    spec = write_spec(files, spec)
-    with Journal(files.journal) as journal:
-        journal.append(begun)
+    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), folder_of(spec.family))
+    try:
+        spec = write_spec(files, spec)
+        with Journal(files.journal) as journal:
+            journal.append(begun)
+    except OSError:  # A full disk, for example. A directory without a first line would be listed as damaged.
+        shutil.rmtree(files.directory, ignore_errors=True)
+        raise
     return Sweep(files, spec, begun.created, begun.environment)
 
 
-def _folder_of(family: str) -> str:
-    """Return the folder that a family's module is imported from, or "" for a built-in family."""
-    name, colon, _ = family.partition(":")
-    file = getattr(sys.modules.get(name), "__file__", None) if colon else None
-    if file is None:
-        return ""
-    path = Path(file).resolve()
-    return str((path.parent if path.name == "__init__.py" else path).parents[name.count(".")])
+def recall_sweep(sweep: Sweep) -> Memory:
+    """Read a sweep's journal and runs, and leave out what does not fit its specification, which is damage, too."""
+    memory, spec = recall(sweep.files), sweep.spec
+    damaged: list[str] = []
+
+    def fits(entry: Ended) -> bool:
+        try:
+            run = sweep.record(entry)
+            tasks = set(run.config.mix.tasks)
+            if run.outcome.status is not Status.FAILED and run.config.until is None:
+                _check_tasks("accuracy", run.outcome.accuracy, tasks)
+            for point in run.outcome.curve:
+                _check_tasks("learning curve", point.accuracy, tasks)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+            damaged.append(
+                f"{sweep.files.journal}: run {entry.key} does not fit the sweep ({_reason(error)}), so it is ignored"
+            )
+            return False
+        return True
+
+    blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= spec.mix_named.keys())
+    if len(blocks) < len(memory.blocks):
+        damaged.append(
+            f"{sweep.files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored"
+        )
+    ended, trials = tuple(filter(fits, memory.ended)), tuple(filter(fits, memory.trials))
+    return replace(memory, ended=ended, trials=trials, blocks=blocks, damaged=(*memory.damaged, *damaged))
+
+
+def _check_tasks(what: str, scores: Mapping[str, float], tasks: AbstractSet[str]) -> None:
+    if scores.keys() != tasks:
+        raise ValueError(
+            f"its {what} is of {', '.join(sorted(scores)) or 'no task'}, not of {', '.join(sorted(tasks))}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def describe_environment() -> dict[str, Any]:
@@ -159,19 +202,31 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
     """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
     could not be read again."""
     checked = spec.checked()
-    write_whole(files.spec, checked.to_yaml())
+    write_whole(own_path(files.spec), checked.to_yaml())
     return checked
 
 
 class UnreadableError(SweepError):
     """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
-    ``report`` is the report from the end of the sweep, or None if it has not ended."""
 
-    def __init__(self, files: SweepDirectory, why: str) -> None:
+    ``answer`` is the text from the end of the sweep, "" if there is none. ``report`` is the report from then, or None.
+    """
+
+    def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
         written = files.directory / REPORT
-        self.id, self.why, self.report = files.id, why, written if written.is_file() else None
-        remedy = f"Its answer is in {self.report}" if self.report else "Repair the file, or restore it from a backup"
-        super().__init__(f"{self.id} cannot be read: {why}. {remedy}.")
+        self.id, self.why, self.report = files.id, why, written if is_file(written) else None
+        self.answer = stored_answer(files)
+        remedy = f"Its answer is in {self.report}." if self.report else remedy
+        super().__init__(" ".join(filter(None, (f"{self.id} cannot be read: {why.rstrip('.')}.", remedy))))
+
+
+def stored_answer(files: SweepDirectory) -> str:
+    """Return the answer from the end of a sweep as text, or "" if there is none."""
+    try:
+        with open_file(files.directory / ANSWER) as file:
+            return file.read(LONGEST_ANSWER).decode(errors="replace").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
@@ -179,6 +234,11 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
     files = home.sweep(sweep_id)
     try:
         begun = next(read_journal(files.journal), None)
+    except ValueError as error:
+        raise UnreadableError(files, f"{files.journal} cannot be read: {error}") from error
+    except OSError as error:
+        raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+    try:
         if isinstance(begun, str):  # Lost: the environment and the exact start.
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
@@ -187,15 +247,13 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         if begun.schema != SCHEMA:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
-        folder = Path(begun.folder)
-        # Nothing in a home is code: an imported home could bring its own.
-        is_own = folder.is_absolute() and not folder.resolve().is_relative_to(home.root.resolve())
-        if is_own and begun.folder not in sys.path:
-            sys.path.append(begun.folder)  # At the end, where it hides no other module.
-        data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
+        data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
+        import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
     except OSError as error:
         raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+    except UntrustedCodeError as error:
+        raise UnreadableError(files, str(error), remedy="") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)

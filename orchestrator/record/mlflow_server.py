@@ -43,7 +43,7 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
         base = f"http://{HOST}:{port}/#/experiments/{run.info.experiment_id}/runs"
         # MLflow lists nested runs flat only if they are sorted by a metric.
         transitions = f"{base}?{TRAINING}&{_query('transition', 'transition')}"
-        links[run.data.tags["sweep"]] = {
+        links[run.data.tags.get("sweep", "")] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
             "Runs in MLflow": f"{base}?{TRAINING}&{_query('run', 'parameters')}",

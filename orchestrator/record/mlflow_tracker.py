@@ -16,12 +16,14 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
+from orchestrator.home.foreign_files import own_directory, own_path
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
@@ -119,8 +121,13 @@ class MlflowTracker:
     def _begin(self, sweep: Sweep) -> str:
         """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
         recorded = content.sweep_content(sweep)
-        runs = all_runs(self._client, [self._experiment(sweep).experiment_id], f"tags.sweep = '{sweep.id}'")
-        run = next((run for run in runs if run.data.tags["kind"] == "sweep"), None)
+        experiments, condition = [self._experiment(sweep).experiment_id], f"tags.sweep = '{sweep.id}'"
+        runs = all_runs(self._client, experiments, condition)
+        run = next((run for run in runs if run.data.tags.get("kind") == "sweep"), None)
+        if run is None:  # Its nested records name it as their parent, so a record in the trash comes back.
+            trashed = all_runs(self._client, experiments, f"{condition} and tags.kind = 'sweep'", ViewType.DELETED_ONLY)
+            if run := next(iter(trashed), None):
+                self._client.restore_run(run.info.run_id)
         run = run or self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
         self._fill(sweep, run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
@@ -177,11 +184,10 @@ class MlflowTracker:
                 for name, path in recorded.files.items():
                     (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
-                if self.store.artifacts is None:
+                if (files := self.store.files_of(sweep.spec.name, run_id)) is None:
                     self._client.log_artifacts(run_id, staged)
                 else:  # MLflow would use the path that the home had when its experiment was created.
-                    place = self.store.artifacts / sweep.spec.name / run_id / "artifacts"
-                    shutil.copytree(staged, place, dirs_exist_ok=True)
+                    _copy(Path(staged), own_directory(files, "artifacts"))
 
     def _experiment(self, sweep: Sweep) -> Experiment:
         """Return the sweep's experiment. Create it, or restore it from MLflow's trash, if necessary."""
@@ -225,19 +231,31 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         for run in runs:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
-            if store.artifacts is None:
+            if (place := store.files_of(experiment, run.info.run_id)) is not None:
+                shutil.rmtree(place, ignore_errors=True)
+            elif urlsplit(run.info.artifact_uri).scheme not in ("", "file"):  # A server cannot name files here.
                 files = get_artifact_repository(run.info.artifact_uri, store.uri)
                 files.delete_artifacts()  # type: ignore[no-untyped-call]
-            else:
-                shutil.rmtree(store.artifacts / experiment / run.info.run_id, ignore_errors=True)
             if for_good is not None:
                 for_good(run.info.run_id)
         return len(runs)
 
 
+def _copy(source: Path, target: Path) -> None:
+    """Copy files into a directory of artifacts, and do not write through links there."""
+    for path in sorted(source.rglob("*")):
+        inner = path.relative_to(source)
+        own_directory(target, *inner.parts[:-1])
+        if path.is_dir():
+            (target / inner).mkdir(parents=True, exist_ok=True)
+        else:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, own_path(target / inner))
+
+
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     """Return the kind of a nested record, and the key of its run or its mix."""
-    return tags["kind"], tags.get("run_key") or tags.get("mix", "")
+    return tags.get("kind", ""), tags.get("run_key") or tags.get("mix", "")
 
 
 @cache

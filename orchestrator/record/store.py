@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import scratch
+from orchestrator.home.foreign_files import checked_key, own_directory
 from trainables.files import write_whole
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ RUNS_A_PAGE = 10_000
 """Runs in one answer of a store; MLflow allows at most 50,000."""
 LONGEST = 400
 """Maximum number of characters of an error in a message."""
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+"""Pattern of MLflow's ids of runs."""
+REBUILD = "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
+"""Remedy for a database."""
 LOGIN = re.compile(r"//[^/\s]*@")
 """User name and password in a URL."""
 
@@ -57,6 +62,21 @@ class Store:
         """Directory of the artifacts, next to the database, or None if a server decides."""
         return None if self.database is None else self.database.parent / ARTIFACTS
 
+    def files_of(self, experiment: str, run_id: str) -> Path | None:
+        """Return the directory of a record's artifacts, which may not exist, or None if a server decides.
+
+        The experiment and the id come from the database, which somebody else may have written. Raises
+        :class:`StoreError` for a path that leads elsewhere.
+        """
+        if self.artifacts is None:
+            return None
+        try:
+            if not RUN_ID.fullmatch(run_id):
+                raise ValueError(f"{run_id!r:.80} is not the id of a record")
+            return own_directory(self.artifacts, checked_key(experiment, "name"), run_id)
+        except ValueError as error:
+            raise StoreError(f"the MLflow store {self.shown} cannot be trusted: {error}. {REBUILD}") from error
+
     def location_of(self, experiment: str) -> str | None:
         """Return the URI of a new experiment's artifacts, or None if a server decides."""
         return None if self.artifacts is None else (self.artifacts / experiment).as_uri()
@@ -74,6 +94,8 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
             f"MLflow server, sqlite:////absolute/path/{DATABASE}. Unset it to keep the record in the home."
         )
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
+    if database.is_symlink() and not uri:
+        raise UserError(f"{database} is a link, which is not followed: move the database there, or name its --home")
     if {"%", "?"}.intersection(str(database.resolve())):
         raise UserError(f"MLflow cannot keep {database.resolve()}: name a --home without % and ? in its path")
     return Store(f"{SQLITE}{database.resolve()}", database.resolve())
@@ -97,8 +119,7 @@ def _check_database(store: Store, database: Path) -> None:
         with closing(sqlite3.connect(database, timeout=TIMEOUT_S, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
     except (OSError, sqlite3.Error) as error:
-        remedy = "If the file is damaged, `sync --rebuild` makes a new one"
-        raise StoreError(f"the MLflow store {store.shown}: {error}. {remedy}") from error
+        raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD}") from error
 
 
 @contextmanager
@@ -112,7 +133,11 @@ def store_errors(store: Store) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [""]
         line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
         reason = _without_login(line.rpartition("Caused by ")[2])[:LONGEST]
-        remedy = "" if store.database else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
+        remedy = (
+            f". {REBUILD}"
+            if store.database
+            else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
+        )
         raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}{remedy}") from error
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import recall
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep
+from orchestrator.home.foreign_files import is_file
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
     ARTIFACTS,
@@ -89,7 +89,7 @@ def _home(root: Path) -> Home:
 
 def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     """Pass a sweep's whole log to the tracker, and return the number of its runs."""
-    memory = recall(sweep.files)
+    memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
     runs = [sweep.record(entry) for entry in memory.ended]
@@ -99,6 +99,7 @@ def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
     answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
     tracker.end(sweep, answered, memory.state, files)
     return len(runs)
 

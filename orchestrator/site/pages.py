@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.directories import PROBES, Home
+from orchestrator.home.foreign_files import read_text
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.store import StoreError
@@ -52,6 +54,8 @@ class SweepPages:
     def __init__(self, home: Home, links: Links = dict) -> None:
         self._home = home
         self._links = links
+        self.nonce = secrets.token_urlsafe(16)
+        """Word that allows the scripts of these pages. Text from a home cannot contain it."""
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
         """Signature and result by kind and sweep."""
 
@@ -71,6 +75,7 @@ class SweepPages:
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
+            nonce=self.nonce,
             entries=entries,
             home=self._home.root,
             notes=notes,
@@ -81,18 +86,32 @@ class SweepPages:
         )
 
     def report(self, sweep_id: str) -> str:
-        """Return the report of a sweep: of an unreadable one, the file written at its end. Raises :class:`UserError` if
-        the sweep is missing, or unreadable without a report."""
+        """Return the report of a sweep: of an unreadable one, a page around the file from its end. Raises
+        :class:`UserError` if the sweep is missing, or unreadable without a report."""
         if sweep_id in self._home.sweep_ids():
             unread = self._stored(sweep_id)
             if isinstance(unread, UnreadableError) and unread.report is not None:
-                return unread.report.read_text(encoding="utf-8")
+                return render("stored.html.j2", id=sweep_id, why=unread.why)
         stored = self._readable(sweep_id)
         directories = [run.directory / PROBES for run in stored.runs]
         probed = [directory.stat().st_mtime_ns for directory in directories if directory.is_dir()]
         return self._once(
-            "report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"), probed_at=max(probed, default=0)
+            "report",
+            sweep_id,
+            lambda: page_of(stored, index=f"../#{sweep_id}", nonce=self.nonce),
+            probed_at=max(probed, default=0),
         )
+
+    def stored_report(self, sweep_id: str) -> str:
+        """Return the file from the end of an unreadable sweep. Its author may be anyone, so serve it in a sandbox.
+        Raises :class:`UserError` if there is none."""
+        unread = self._stored(sweep_id) if sweep_id in self._home.sweep_ids() else None
+        if not isinstance(unread, UnreadableError) or unread.report is None:
+            raise UserError(f"{self._home.root} has no stored report of {sweep_id!r}")
+        try:
+            return read_text(unread.report)
+        except (OSError, ValueError) as error:
+            raise UserError(f"the report of {sweep_id} cannot be read: {error}") from error
 
     def figure(self, sweep_id: str, *, narrow: bool) -> str:
         """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`.
@@ -116,6 +135,7 @@ class SweepPages:
         svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
         return render(
             "compare.html.j2",
+            nonce=self.nonce,
             labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
             sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
             header=header,
@@ -151,7 +171,11 @@ class SweepPages:
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(stored, UnreadableError):
             empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
-            return entry | empty | {"state": "unreadable", "why": str(stored), "report": stored.report}
+            return (
+                entry
+                | empty
+                | {"state": "unreadable", "why": str(stored), "report": stored.report, "answer": stored.answer}
+            )
         answer, spec = stored.answer, stored.spec
         if stored.state is State.RUNNING:
             ended = frozenset(run.key for run in stored.runs)

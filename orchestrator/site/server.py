@@ -22,9 +22,16 @@ NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
 POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+STORED = "text/html; charset=utf-8; stored"
+"""Type of a page that somebody else may have written."""
+SANDBOX = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+"""Policy of such a page: no scripts, no forms, no navigation of other pages, and an origin of its own."""
 TRIED = 20
 """Number of ports to try after the first."""
 
@@ -105,10 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = text.encode()
         self.send_response(status)
         for name, value in (
-            ("Content-Type", kind),
+            ("Content-Type", HTML if kind == STORED else kind),
             ("Content-Length", str(len(body))),
             ("Cache-Control", "no-store"),
-            ("Content-Security-Policy", POLICY),
+            ("Content-Security-Policy", SANDBOX if kind == STORED else POLICY.format(nonce=self.server.pages.nonce)),
+            ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "same-origin"),
         ):
             self.send_header(name, value)
@@ -129,6 +137,8 @@ def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
         return pages.compare(parse_qs(query).get("sweep", [])), HTML
     if folder == "sweep" and name:
         return pages.report(name), HTML
+    if folder == "stored" and name:
+        return pages.stored_report(name), STORED
     if folder in ("figure", "narrow") and name.endswith(".svg"):
         return pages.figure(name.removesuffix(".svg"), narrow=folder == "narrow"), SVG
     raise UserError("This address has no page.")

@@ -28,6 +28,7 @@ from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.trusted_code import UntrustedCodeError, import_named, is_in_sweep, named_code
 from trainables.base import SettingsError, load_family
 
 PACKAGE = "search_spaces"
@@ -167,9 +168,9 @@ def read_space(name_or_path: str) -> Values:
     of families and probes in it can be imported.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
-    if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
-        sys.path.append(folder)
     document = strict_yaml.read(text, source)
+    if is_path(name_or_path):
+        _find_code(Path(source).resolve(), document.data)
     if not isinstance(document.data, dict):
         kinds = {list: "a list", type(None): "empty"}
         kind = kinds.get(type(document.data), "a single value")
@@ -181,6 +182,23 @@ def read_space(name_or_path: str) -> Values:
     for profile in values.names("profile", ()):
         values.read(Needs, "profiles", profile, "needs")  # Report mistakes in every profile.
     return values
+
+
+def _find_code(path: Path, data: object) -> None:
+    """Let modules next to a file be imported. The file of a sweep in a home is data: it may name only what every reader
+    of the home may import. Raises ``UserError`` for other code."""
+    folder = str(path.parent)
+    if not is_in_sweep(path.parent):
+        if folder not in sys.path:
+            sys.path.append(folder)
+        return
+    values = data if isinstance(data, dict) else {}
+    if "like" in values:
+        raise UserError(f"{path} is the file of a sweep, which cannot have `like`: copy it out of the home")
+    try:
+        import_named(named_code(values), path.parents[min(2, len(path.parents) - 1)])
+    except UntrustedCodeError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:

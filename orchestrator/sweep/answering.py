@@ -14,8 +14,9 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import Answered, State, recall
-from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
@@ -50,6 +51,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     recorder.end(sweep, result, State.FINISHED)
     campaign.journal.append(Answered())
     print_answer(result, console)
+    write_whole(own_path(sweep.files.directory / ANSWER), answer_table.plain(result))
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
@@ -107,12 +109,14 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
         from orchestrator.report.figures.comparisons import main_figure
         from orchestrator.report.figures.style import save_both
 
+        for suffix in (".png", ".svg"):
+            own_path(directory / Path(FIGURE).with_suffix(suffix))
         return save_both(main_figure(result, sweep.spec.question), directory, Path(FIGURE).stem)
 
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        write_whole(directory / REPORT, page(sweep, State.FINISHED.value, result, runs))
+        write_whole(own_path(directory / REPORT), page(sweep, State.FINISHED.value, result, runs))
         return [directory / REPORT]
 
     return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, make) or ()]

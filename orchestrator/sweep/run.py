@@ -30,6 +30,7 @@ from orchestrator.home.known_runs import (
     whole_runs,
 )
 from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
+from orchestrator.printing import clean
 from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
@@ -45,6 +46,7 @@ from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.terminal.live_view import LiveView
+from orchestrator.trusted_code import list_path, trust_code_of
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
+        _remember_code(spec)
         resumed, extended = earlier_sweeps(spec, home, machine, options)
         if extended is not None:
             spec = _continuing(spec, extended)
@@ -82,7 +85,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         blocks.enter_context(sweep.files.driving())
         journal = blocks.enter_context(Journal(sweep.files.journal))
         sweep.files.forget_stop_requests()
-        memory = whole_runs(sweep.files)
+        memory = whole_runs(sweep)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = tuned(sweep, memory, journal, engine, sizing, options)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
@@ -107,6 +110,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if campaign.stopping:
             leave_resumable(campaign, recorder, options)
         return finish(campaign, recorder, console, options)
+
+
+def _remember_code(spec: SweepSpec) -> None:
+    """Note the folders of the code that the user runs now, so that other commands may import it later."""
+    try:
+        trust_code_of((spec.family, *spec.probes))
+    except OSError as error:
+        log.info(f"{list_path()} cannot be written ({error.strerror}), so `status` will not import {spec.family}")
 
 
 def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
@@ -166,6 +177,7 @@ def earlier_sweeps(
         continued = _continuing(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
+    choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
     return resumed, extended
 
@@ -258,7 +270,7 @@ class _ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._console.quiet and record.levelno >= logging.WARNING:
-            sys.stderr.write(f"{record.getMessage()}\n")
+            sys.stderr.write(f"{clean(record.getMessage())}\n")
         self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from importlib import metadata
 from pathlib import Path
@@ -12,9 +13,11 @@ from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
 from orchestrator.errors import UserError
+from orchestrator.home.directories import Home
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Limits
 from orchestrator.sweep.run import check_room
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.sweep.sweeps import spec
 
@@ -22,7 +25,7 @@ from tests.sweep.sweeps import spec
 @pytest.mark.slow
 def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     output = command("doctor", "--home", tmp_path).succeeded()
-    names = ["software", "machine", "home", "training", "MLflow", "Ray"]
+    names = ["software", "machine", "home", "files", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
     assert list(tmp_path.iterdir()) == []
@@ -136,3 +139,28 @@ def test_parallel_checks_keep_their_order() -> None:
         ("right", "right"),
         ("cable", "OSError: no cable"),
     ]
+
+
+def test_links_pipes_and_foreign_names_in_a_home_are_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    sweep = write_sweep(home, spec(sizes=[8], seeds=1))
+    assert machine.files_of_home(home.root).verdict is Verdict.OK
+    (sweep.files.directory / "notes").symlink_to("/etc/passwd")
+    found = machine.files_of_home(home.root)
+    assert (found.verdict, f"{sweep.files.directory / 'notes'} is a link" in found.text) == (Verdict.WRONG, True)
+    (sweep.files.directory / "notes").unlink()
+    os.mkfifo(home.runs / "pipe")
+    assert "is a pipe, socket or device" in machine.files_of_home(home.root).text
+    (home.runs / "pipe").unlink()
+    (home.root / "sweeps" / "\x1b[2J").mkdir()
+    assert "has a name that no sweep has" in machine.files_of_home(home.root).text
+
+
+def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    sweep = write_sweep(home, spec(sizes=[8], seeds=1))
+    sweep.files.spec.write_text("no: [space")
+    found = machine.files_of_home(home.root)
+    assert (found.verdict, "not valid YAML" in found.text) == (Verdict.SLOW, True)
+    home.root.chmod(0o777)
+    assert f"other users can write {home.root}" in machine.files_of_home(home.root).text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from mlflow.entities import Run
 
 from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
+from orchestrator.home.inspection import foreign_things
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import DATABASE, VARIABLE, StoreError
@@ -161,3 +164,80 @@ def test_without_sweeps_there_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no sweep yet"):
         rebuild(tmp_path, quiet())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def recorded(swept: Path, tmp_path: Path) -> Path:
+    """A copy of a home with its record, next to a directory that nothing may touch."""
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "file").write_text("mine")
+    return shutil.copytree(swept, tmp_path / "home")
+
+
+def sql(home: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(home / DATABASE)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+@pytest.mark.parametrize("run_id", ["{victim}", "../../../victim"])
+def test_an_id_in_the_record_that_leads_elsewhere_is_refused(run_id: str, recorded: Path, tmp_path: Path) -> None:
+    sweep_id = Home(recorded).sweep_ids()[0]
+    evil = run_id.format(victim=tmp_path / "victim")
+    tables = ("tags", "params", "metrics", "latest_metrics")
+    [(old,)] = sqlite3.connect(recorded / DATABASE).execute(
+        f"SELECT run_uuid FROM tags WHERE key = 'kind' AND value = 'sweep' AND run_uuid IN "
+        f"(SELECT run_uuid FROM tags WHERE key = 'sweep' AND value = '{sweep_id}')"
+    )
+    sql(recorded, *(f"UPDATE {table} SET run_uuid = '{evil}' WHERE run_uuid = '{old}'" for table in ("runs", *tables)))
+    for words in (("sync",), ("rm", sweep_id, "--yes")):
+        ended = separate(*words, "--home", recorded)
+        assert (ended.code, "is not the id of a record" in ended.err) == (1, True), ended
+        assert "sync --rebuild" in ended.err
+        assert (tmp_path / "victim" / "file").read_text() == "mine"
+        assert len(list((tmp_path / "victim").iterdir())) == 1
+    assert any("has a record with the id" in thing for thing in foreign_things(Home(recorded)))
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert separate("rm", sweep_id, "--yes", "--home", recorded).code == 0
+
+
+@pytest.mark.parametrize("link", ["artifacts", "artifacts/logistic"])
+def test_a_link_among_artifacts_is_not_followed(link: str, recorded: Path, tmp_path: Path) -> None:
+    sweep_id = Home(recorded).sweep_ids()[0]
+    (recorded / link).rename(tmp_path / "moved")
+    (recorded / link).symlink_to(tmp_path / "moved")
+    before = sorted(tmp_path.joinpath("moved").rglob("*"))
+    ended = separate("rm", sweep_id, "--yes", "--home", recorded)
+    assert (ended.code, "is a link" in ended.err) == (1, True), ended
+    assert sorted(tmp_path.joinpath("moved").rglob("*")) == before
+
+
+def test_a_sweep_deleted_in_mlflow_is_restored_with_its_nested_records(recorded: Path) -> None:
+    """As on MLflow's page, which deletes the records of a sweep but not those nested in it."""
+    before = of_home(recorded)
+    sweep_id = Home(recorded).sweep_ids()[0]
+    client = MlflowClient(f"sqlite:///{recorded / DATABASE}")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs = client.search_runs(experiments, f"tags.sweep = '{sweep_id}'", max_results=1000)
+    [parent] = [run for run in runs if run.data.tags["kind"] == "sweep"]
+    client.delete_run(parent.info.run_id)
+    separate("sync", "--home", recorded).succeeded()
+    assert of_home(recorded) == before
+    assert client.get_run(parent.info.run_id).info.lifecycle_stage == "active"
+
+
+def of_home(home: Path) -> set[tuple[str, str, str]]:
+    """Return the id, the parent and the name of every active record."""
+    client = MlflowClient(f"sqlite:///{home / DATABASE}")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs = client.search_runs(experiments, "", max_results=1000)
+    return {(run.info.run_id, run.data.tags.get(PARENT, ""), run.info.run_name) for run in runs}
+
+
+def test_a_database_of_another_version_of_mlflow_is_named_with_the_remedy(recorded: Path) -> None:
+    sql(recorded, "UPDATE alembic_version SET version_num = '0a8213491aaa'")
+    ended = separate("sync", "--home", recorded)
+    assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0

@@ -107,9 +107,12 @@ def test_a_sweep_of_a_family_that_is_gone_shows_its_last_report(address: str, ho
     (files.directory / REPORT).write_text("<p>the last report</p>")
     files.spec.write_text(files.spec.read_text().replace("tests.families", "gone.away"))
     html = get(address)
-    assert "no module named &#39;gone&#39; was found" in html
+    assert "no module named &#39;gone.away&#39; was found" in html
     assert f'href="sweep/{files.id}"' in html
-    assert get(f"{address}sweep/{files.id}") == "<p>the last report</p>"
+    assert f'<iframe sandbox title="Stored report of {files.id}" src="../stored/{files.id}">' in get(
+        f"{address}sweep/{files.id}"
+    )
+    assert get(f"{address}stored/{files.id}") == "<p>the last report</p>"
 
 
 def test_changed_sweeps_are_read_again(address: str, home: Home) -> None:
@@ -252,3 +255,40 @@ def test_runs_in_training_and_stop_requests_are_shown(address: str, home: Home) 
     assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
     assert "Stopping add+prod" in html
     assert "--resume" not in html
+
+
+def policy(address: str) -> dict[str, str]:
+    """Return the directives of a page's Content-Security-Policy."""
+    with urllib.request.urlopen(address, timeout=60) as answered:
+        directives = answered.headers["Content-Security-Policy"].split(";")
+    return {name: value for name, _, value in (directive.strip().partition(" ") for directive in directives)}
+
+
+def test_a_stored_report_is_shown_without_its_scripts_and_in_an_origin_of_its_own(address: str, home: Home) -> None:
+    files = write_sweep(home).files
+    (files.directory / REPORT).write_text("<script>fetch('/').then(r => location = 'http://evil/')</script>")
+    files.spec.write_text("no: [space")
+    stored = policy(f"{address}stored/{files.id}")
+    assert stored["sandbox"] == ""
+    assert stored["default-src"] == "'none'"
+    assert "script-src" not in stored
+    assert policy(f"{address}sweep/{files.id}")["frame-src"] == "'self'"
+    outside = home.root.parent / f"{home.root.name}-secret"
+    outside.write_text("a secret")
+    (files.directory / REPORT).unlink()
+    (files.directory / REPORT).symlink_to(outside)
+    with pytest.raises(urllib.error.HTTPError):
+        get(f"{address}stored/{files.id}")
+
+
+def test_only_own_scripts_are_allowed_and_text_of_a_home_is_escaped(address: str, home: Home) -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    sweep = write_sweep(home, spec(question=evil), runs=runs_of(spec())[:6], answered=False)
+    with home.sweep(sweep.id).driving():
+        index, report = get(address), get(f"{address}sweep/{sweep.id}")
+        [nonce] = re.findall(r"'nonce-(.{20,})'", policy(address)["script-src"])
+    assert policy(address)["script-src"] == f"'nonce-{nonce}'"
+    for html in (index, report):
+        assert evil not in html
+        assert escape(evil) in html
+        assert {*re.findall(r"<script[^>]*>", html)} == {f'<script nonce="{nonce}">'}

@@ -21,6 +21,7 @@ from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home.foreign_files import own_path
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.hardware import cores
 from orchestrator.space.resources import Resources
@@ -93,6 +94,8 @@ class RayEngine(Engine):
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
+        # Tune would write through a link, and read files with pickle that are here before it starts.
+        shutil.rmtree(own_path(campaign.sweep.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         shared = tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict())

@@ -1,0 +1,151 @@
+"""The files of a home as data. Somebody else may have written them, or damaged them.
+
+Names and keys are checked where they enter, files are opened only if they are plain files of bounded size, and JSON
+values have the types of the fields they fill. Everything else raises ``ValueError`` with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Hashable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+T = TypeVar("T")
+
+KEY = re.compile(r"\w[\w.-]{0,127}")
+"""Pattern of keys of runs and ids of stacks and sweeps as they occur in files."""
+NAME = re.compile(r"\w[\w .,()+=@~-]{0,199}")
+"""Pattern of names of a sweep's directory, which a user may have renamed or copied."""
+PATH = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}){0,11}")
+"""Pattern of the path of a file below a directory, without hidden parts or ".."."""
+MOST_JSON_BYTES, MOST_JOURNAL_BYTES, MOST_SPACE_BYTES = 64 << 20, 256 << 20, 256 << 10
+"""Largest files of JSON, journals and search spaces that are read. The largest that were seen have a tenth of that."""
+YEARS = range(1971, 9000)
+"""Years that can be converted to any time zone."""
+
+
+def checked_key(value: object, kind: str = "key") -> str:
+    """Return a key or id that becomes part of a path. Raises ``ValueError`` for anything else."""
+    if not isinstance(value, str) or not KEY.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not a {kind}")
+    return value
+
+
+def checked_path(value: object) -> str:
+    """Return the path of a file below a directory. Raises ``ValueError`` for any path that leads elsewhere."""
+    if not isinstance(value, str) or not PATH.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not the path of a file in this directory")
+    return value
+
+
+def checked_moment(value: object) -> str:
+    """Return a time in ISO 8601 with its offset from UTC. Raises ``ValueError`` for anything else."""
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    if moment is None or moment.tzinfo is None or moment.year not in YEARS:
+        raise ValueError(f"{value!r:.80} is not a time with a time zone")
+    return str(value)
+
+
+def is_file(path: Path) -> bool:
+    """Return True for a plain file, False for a link, pipe, device or directory, or if nothing is there."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_directory(path: Path) -> bool:
+    """Return True for a directory that is not a link."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
+    """Open a plain file for reading. Raises ``ValueError`` for a link, pipe or device and for a larger file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        if path.is_symlink():
+            raise ValueError(f"{path.name} is a link, which is not followed") from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+        os.close(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, "Is a directory", str(path))
+        what = f"has {status.st_size} bytes, too many" if stat.S_ISREG(status.st_mode) else "is not a plain file"
+        raise ValueError(f"{path.name} {what}")
+    return cast(BinaryIO, os.fdopen(descriptor, "rb"))
+
+
+def read_bytes(path: Path, most_bytes: float = MOST_JSON_BYTES) -> bytes:
+    """Return the content of a plain file. Raises as :func:`open_file`."""
+    with open_file(path, most_bytes) as file:
+        return file.read()
+
+
+def read_text(path: Path, most_bytes: float = MOST_JSON_BYTES) -> str:
+    """Return the text of a plain file. Raises as :func:`open_file`, and ``ValueError`` if it is not UTF-8."""
+    return read_bytes(path, most_bytes).decode()
+
+
+def read_json(path: Path) -> Any:
+    """Return the values of a JSON file. Raises as :func:`open_file`, and ``ValueError`` if it is not JSON."""
+    return parse_json(read_bytes(path))
+
+
+def parse_json(text: bytes) -> Any:
+    """Return the values of a JSON text. Raises ``ValueError`` if it is not JSON."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def own_path(path: Path) -> Path:
+    """Return a path to write in a home, after removing a link or pipe there, which would redirect what is written."""
+    if _mode(path) and not is_file(path) and not is_directory(path):
+        path.unlink()
+    return path
+
+
+def own_directory(root: Path, *parts: str) -> Path:
+    """Return a directory below ``root``, which may not exist. Raises ``ValueError`` if a part of the path is a link."""
+    place = root
+    for part in ("", *parts):
+        place = place / part
+        if place.is_symlink():
+            raise ValueError(f"{place} is a link, which is not followed")
+    return place
+
+
+def typed(kind: type[T], values: Any) -> T:
+    """Return an instance of a dataclass from JSON values, which must have exactly the types of its fields. Raises
+    ``ValueError``."""
+    try:
+        text = json.dumps({"value": values})
+        return cast(T, _holder(cast(Hashable, kind)).model_validate_json(text).value)  # type: ignore[attr-defined]
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False, include_context=False)
+        place = ".".join(map(str, first["loc"][1:]))
+        raise ValueError(f"{place or kind.__name__}: {first['msg']}") from None
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+@cache
+def _holder(kind: Any) -> type[BaseModel]:
+    # A learning curve may have an infinite loss.
+    config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=True, frozen=True)
+    return create_model("Holder", __config__=config, value=(kind, ...))

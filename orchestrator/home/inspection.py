@@ -1,0 +1,58 @@
+"""What a home contains that this program does not write. Nothing of it is read or followed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import KEY, NAME, is_directory, is_file
+
+DATABASE = "mlflow.db"
+RECORD_ID = "[0-9a-f]" * 32
+"""Pattern of SQLite for the ids that MLflow gives to runs."""
+
+
+def foreign_things(home: Home) -> list[str]:
+    """Return a phrase for each link, pipe and device in a home, and for each name that could lead out of it."""
+    return [*_odd_files(home), *_odd_names(home), *_odd_records(home.root / DATABASE)]
+
+
+def _odd_files(home: Home) -> Iterator[str]:
+    for name in ("runs", "sweeps", "claims", "artifacts", DATABASE):
+        if (home.root / name).is_symlink():
+            yield f"{home.root / name} is a link"
+    for top in ("runs", "sweeps", "claims", "artifacts"):
+        for folder, folders, files in os.walk(home.root / top):
+            for path in (Path(folder, name) for name in sorted((*folders, *files))):
+                mode = path.lstat().st_mode
+                if stat.S_ISLNK(mode):
+                    yield f"{path} is a link"
+                elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    yield f"{path} is a pipe, socket or device"
+
+
+def _odd_names(home: Home) -> Iterator[str]:
+    for folder, pattern in ((home.root / "sweeps", NAME), (home.runs, KEY)):
+        for path in sorted(folder.iterdir()) if is_directory(folder) else ():
+            if not path.name.startswith(".") and is_directory(path) and not pattern.fullmatch(path.name):
+                yield f"{str(path)!r} has a name that no {folder.name.removesuffix('s')} has"
+
+
+def _odd_records(database: Path) -> Iterator[str]:
+    if not is_file(database):
+        return
+    try:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+            rows = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,)).fetchmany(
+                100
+            )
+    except sqlite3.Error as error:
+        yield f"{database} cannot be read ({error}); `sync --rebuild` makes a new one"
+        return
+    for [run_id] in rows:
+        yield f"{database} has a record with the id {run_id!r:.80}"

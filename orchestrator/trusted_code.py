@@ -1,0 +1,305 @@
+"""Code that a home may name. A home can come from somebody else, so reading one must not run code of its author.
+
+A sweep names its family and its probes as ``package.module:Class``. Reading a home imports only built-in ones,
+installed packages, and modules in folders that this user has named before: by starting a sweep whose code lies there,
+or with ``home trust FOLDER``. The folders are listed in the user's own configuration directory, never in a home.
+Nothing is imported from the files of a home, through the working directory, or from a folder that others can write.
+"""
+
+from __future__ import annotations
+
+import grp
+import importlib.util
+import json
+import os
+import pwd
+import re
+import site
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.commands import command_line
+from trainables.base import BUILT_IN as FAMILIES
+from trainables.probes.base import BUILT_IN as PROBES
+
+MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
+"""Pattern of a module's dotted name."""
+OURS = ("trainables", "orchestrator", "search_spaces")
+"""Packages of this program."""
+PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
+"""Directories of a home that an archive or a record can fill."""
+MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
+"""Files in the directories of sweeps and runs, by the name of the directory above."""
+LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
+"""Loaders of modules in a folder, by the ends of their names."""
+MOST_BYTES = 1 << 20
+"""Largest list of folders that is read."""
+
+
+class UntrustedCodeError(ValueError):
+    """A home names code that must not be imported. The message says why, and how to allow it."""
+
+
+def list_path() -> Path:
+    """Return the file with this user's folders, one JSON string per line."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    directory = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+    return directory / "orchestrator" / "folders.jsonl"
+
+
+def trusted_folders() -> list[Path]:
+    """Return the folders that this user has named, the latest first. A list that others could write does not count."""
+    path = list_path()
+    try:
+        status = path.stat()
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.getuid())
+        if not is_own or status.st_size > MOST_BYTES or writable_by_others(path):
+            return []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # Missing, or not readable: nothing is trusted.
+        return []
+    named = []
+    for line in lines:
+        try:
+            folder = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(folder, str) and os.path.isabs(folder) and "\0" not in folder:
+            named.append(Path(folder))
+    return list(dict.fromkeys(reversed(named)))
+
+
+def trust(folder: Path) -> None:
+    """Add a folder to this user's list. Raises ``OSError`` if the list cannot be written."""
+    folder, path = folder.resolve(), list_path()
+    if folder in trusted_folders():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
+        file.write(f"{json.dumps(str(folder))}\n".encode())  # A single write keeps the lines of two programs apart.
+
+
+def trust_code_of(names: Iterable[str]) -> None:
+    """Trust the folders of the code that this user runs now, given by names such as ``package.module:Class``. Raises
+    ``OSError`` as :func:`trust`."""
+    for folder in dict.fromkeys(filter(None, map(folder_of, names))):
+        if not _is_installed(Path(folder)):
+            trust(Path(folder))
+
+
+def folder_of(name: str) -> str:
+    """Return the folder that an imported ``package.module:Class`` comes from, or "" for a built-in name."""
+    module, colon, _ = name.partition(":")
+    file = getattr(sys.modules.get(module), "__file__", None) if colon else None
+    if file is None:
+        return ""
+    path = Path(file).resolve()
+    return str((path.parent if path.name == "__init__.py" else path).parents[module.count(".")])
+
+
+def named_code(data: object) -> list[object]:
+    """Return the names of the family and the probes in a specification that was not checked yet."""
+    values = data if isinstance(data, dict) else {}
+    probes = values.get("probes")
+    return [values.get("family"), *(probes if isinstance(probes, list) else ())]
+
+
+def writable_by_others(path: Path) -> Path | None:
+    """Return the first of a path and its parents that other users can write, or None.
+
+    A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
+    files but not replace those of this user.
+    """
+    below: os.stat_result | None = None
+    for place in (path, *path.parents):
+        status = place.stat()
+        is_open = status.st_mode & 0o002 or (status.st_mode & 0o020 and not _is_private_group(status.st_gid))
+        is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
+        if is_open and not is_safe:
+            return place
+        below = status
+    return None
+
+
+def _is_private_group(group: int) -> bool:
+    if group == 0:
+        return True  # Members of root's group are administrators.
+    try:
+        entry, user = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return False
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}
+
+
+def is_in_sweep(folder: Path) -> bool:
+    """Return True for the directory of a sweep or a run, or below one."""
+    places = ((place, MARKS.get(place.parent.name)) for place in (folder, *folder.parents))
+    return any(mark is not None and (place / mark).exists() for place, mark in places)
+
+
+class _Found(NamedTuple):
+    """A module that was found without importing it: the folder it was found from, its file and its packages' files."""
+
+    folder: Path
+    specs: tuple[ModuleSpec, ...]
+
+    @property
+    def files(self) -> list[Path]:
+        return [Path(spec.origin).resolve() for spec in self.specs if spec.origin and spec.has_location]
+
+
+def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
+    """Import the code that a sweep in ``home`` names, so that reading the sweep finds it imported.
+
+    ``folder`` is the folder that the sweep says its code comes from; it counts only if this user has named it. Raises
+    :class:`UntrustedCodeError` for code that must not be imported or was not found, and for an error in trusted code.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            continue  # The specification is refused for it.
+        module, colon, _ = name.partition(":")
+        if name in FAMILIES or name in PROBES or not colon or module in sys.modules:
+            continue
+        if not MODULE.fullmatch(module) or module.rpartition(".")[2] == "__main__":
+            raise UntrustedCodeError(f"{name[:80]!r} does not name a class in a module")
+        try:
+            _load(_find(module, home.resolve(), folder))
+        except UntrustedCodeError as error:
+            raise UntrustedCodeError(f"{name!r} cannot be imported: {error}") from error
+        except (Exception, SystemExit) as error:  # The user's module may raise anything on import.
+            raise UntrustedCodeError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _find(module: str, home: Path, folder: str) -> _Found:
+    """Return where a module may be imported from. Raises :class:`UntrustedCodeError`."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise UntrustedCodeError(f"{module} is a module of Python itself, so no model can be in it")
+    for place in _installed(top):
+        if found := _located(module, place):
+            return found
+    named = trusted_folders()
+    own = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
+    places = [own] if own in named and own is not None and own.is_dir() else named
+    everywhere = [found for place in places if (found := _located(module, place))]
+    if not everywhere:
+        raise UntrustedCodeError(_remedy(module, own, home))
+    if len(everywhere) > 1:
+        listed = ", ".join(str(found.folder) for found in everywhere)
+        raise UntrustedCodeError(
+            f"the module {module} is in several folders, so it is not clear which is meant: {listed}"
+        )
+    [found] = everywhere
+    for file in found.files:
+        if why := _refusal(file, found.folder, home):
+            raise UntrustedCodeError(why)
+    return found
+
+
+def _refusal(file: Path, folder: Path, home: Path) -> str:
+    """Return why a file in a trusted folder must not be imported, or ""."""
+    if file.is_relative_to(home):
+        of_home = file.relative_to(home).parts[0] in PARTS_OF_HOME
+        if of_home or not folder.is_relative_to(home):
+            return f"{file} is part of a home, and what is in a home is data"
+    if is_in_sweep(file.parent):
+        return f"{file} is part of a home, and what is in a home is data"
+    if place := writable_by_others(file):
+        return f"other users can write {place}. Take that right away (chmod go-w), or move the code"
+    return ""
+
+
+def _remedy(module: str, own: Path | None, home: Path) -> str:
+    """Return why a module was not found, and how to allow it."""
+    if own is not None and own.is_dir() and not own.is_relative_to(home) and _located(module, own):
+        command = command_line("home", "trust", own)
+        return f"its module {module} is in {own}, whose code was not allowed yet. Read it, then allow it: `{command}`"
+    command = command_line("home", "trust", "FOLDER")
+    return f"no module named {module!r} was found in a folder that you use. Allow the folder that has it: `{command}`"
+
+
+def _installed(top: str) -> Iterator[Path]:
+    """Yield the directories in which an installed package may be."""
+    if top in OURS:
+        yield Path(__file__).resolve().parents[1]
+    yield from _site_directories()
+    for finder in sys.meta_path:  # Of packages that were installed as links to their sources.
+        kind = finder if isinstance(finder, type) else type(finder)
+        if kind.__module__.startswith("__editable__"):
+            spec = finder.find_spec(top, None)
+            if spec is not None and spec.origin:
+                path = Path(spec.origin).resolve()
+                yield path.parents[1] if path.name == "__init__.py" else path.parent
+
+
+def _site_directories() -> list[Path]:
+    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    if site.ENABLE_USER_SITE:
+        paths.append(site.getusersitepackages())
+    return [Path(path) for path in dict.fromkeys(paths)]
+
+
+def _is_installed(folder: Path) -> bool:
+    return any(folder.is_relative_to(place.resolve()) for place in _site_directories())
+
+
+def _located(module: str, folder: Path) -> _Found | None:
+    """Find a module in a folder without importing anything. A package may lack ``__init__.py``."""
+    specs: list[ModuleSpec] = []
+    search = [str(folder)]
+    for end in range(1, module.count(".") + 2):
+        name = ".".join(module.split(".")[:end])
+        spec = next((spec for path in search if (spec := FileFinder(path, *LOADERS).find_spec(name))), None)
+        if spec is None:
+            return None
+        specs.append(spec)
+        search = list(spec.submodule_search_locations or ())
+    return _Found(folder, tuple(specs)) if specs[-1].has_location else None
+
+
+def _load(found: _Found) -> None:
+    """Import a module and its packages from the files that were found. Modules next to it can be imported, too, but
+    none in the working directory."""
+    with _without_working_directory(found.folder):
+        for spec in found.specs:
+            if spec.name in sys.modules:
+                continue
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            try:
+                if spec.loader is not None:
+                    spec.loader.exec_module(module)
+            except BaseException:
+                sys.modules.pop(spec.name, None)
+                raise
+            package, _, name = spec.name.rpartition(".")
+            if package:
+                setattr(sys.modules[package], name, module)
+
+
+@contextmanager
+def _without_working_directory(folder: Path) -> Iterator[None]:
+    """Search modules in ``folder`` last, and not in the working directory."""
+    here, before = os.getcwd(), list(sys.path)
+    dropped = [path for path in before if path in ("", ".") or os.path.realpath(path) == here]
+    sys.path[:] = [*(path for path in before if path not in (*dropped, str(folder))), str(folder)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        if str(folder) not in before:  # At the end, where it hides no other module, but before the working directory.
+            sys.path.insert(len(before) - (bool(before) and before[-1] in dropped), str(folder))

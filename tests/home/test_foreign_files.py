@@ -1,0 +1,388 @@
+"""Links, keys, pipes and sizes in homes and archives that somebody else made."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.home.archive import import_home
+from orchestrator.home.checkpoints import Checkpoints, StackNotes
+from orchestrator.home.directories import CONTENTS, Home, flaw_of, last_written
+from orchestrator.home.inspection import foreign_things
+from orchestrator.home.journal import Answered, Journal, read_journal
+from orchestrator.home.run_files import OUTCOME, ProbeResult, read_run, write_result
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import REPORT, create_sweep
+from orchestrator.printing import clean
+from tests.catalog.fabricated import failed, write_sweep
+from tests.cli.program import Program, command
+from tests.home.hostile import DEEP, archive_of, signed
+from tests.home.test_hostile import in_time, told
+from tests.sweep.sweeps import spec
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with one sweep, next to a directory that nothing may touch."""
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "file").write_text("mine")
+    result = Home(tmp_path / "home")
+    write_sweep(result, spec(sizes=[8, 64], seeds=1))
+    return result
+
+
+@pytest.fixture
+def victim(home: Home) -> Path:
+    return home.root.parent / "victim" / "file"
+
+
+def add_line(journal: Path, **values: object) -> None:
+    with journal.open("ab") as file:
+        file.write(signed(values) + b"\n")
+
+
+@pytest.mark.parametrize("key", ["../../../victim", "/victim", "..", ".", "", "a/b", "a\nb", "x" * 500, 5, None, ["k"]])
+def test_a_key_that_leads_elsewhere_damages_only_its_line(key: object, home: Home) -> None:
+    [sweep_id] = home.sweep_ids()
+    journal, request = home.sweep(sweep_id).journal, {"mix": "add", "size": 8, "seed": 0}
+    add_line(journal, kind="ended", key=key, request=request, reused_from="", at="2026-01-01T00:00:00+00:00")
+    [*_, last] = read_journal(journal)
+    assert isinstance(last, str)
+    assert "is not a key" in last
+    assert (home.root.parent / "victim" / "file").read_text() == "mine"
+    with pytest.raises(ValueError, match="is not a key"):
+        RunStore(home).delete(key)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"kind": "answered", "at": 5},
+        {"kind": "answered", "at": "2026-01-01"},
+        {"kind": "begun", "created": 5, "environment": {}, "schema": 2},
+        {"kind": "begun", "created": "2026-01-01T00:00:00+00:00", "environment": {"versions": []}, "schema": 2},
+        {"kind": "begun", "created": "2026-01-01T00:00:00+00:00", "environment": {"git": {"commit": "a"}}, "schema": 2},
+        {"kind": "asked", "blocks": [["add", "add", "8", 8, 0]], "at": "2026-01-01T00:00:00+00:00"},
+        {"kind": "stopped", "mix": ["add"], "at": "2026-01-01T00:00:00+00:00"},
+        {"kind": "asked", "blocks": DEEP, "at": "2026-01-01T00:00:00+00:00"},
+        {"kind": []},
+        {},
+    ],
+)
+def test_wrong_types_under_a_good_checksum_damage_only_their_line(values: dict[str, object], home: Home) -> None:
+    [sweep_id] = home.sweep_ids()
+    journal = home.sweep(sweep_id).journal
+    before = list(read_journal(journal))
+    with journal.open("ab") as file:
+        file.write((signed(values) if values else b'{},"crc":"%08x"}' % zlib.crc32(b"{}")) + b"\n")
+    *others, last = read_journal(journal)
+    assert others == before
+    assert isinstance(last, str)
+    assert "is damaged" in last
+
+
+@pytest.mark.parametrize("missing", ["add", "add+prod"])
+def test_a_mix_missing_in_one_specification_leaves_the_others_and_can_be_removed(missing: str, home: Home) -> None:
+    other = write_sweep(home, spec(name="other"))
+    text = other.files.spec.read_text()
+    kept = "add+prod" if missing == "add" else "add"
+    other.files.spec.write_text(
+        text.replace("- add\n- add+prod\n", f"- {kept}\n") if "- add\n- add+prod\n" in text else ""
+    )
+    if not other.files.spec.read_text():
+        other.files.spec.write_text(text.replace("mixes: [add, add+prod]", f"mixes: [{kept}]"))
+    assert other.files.spec.read_text() != text
+    listed = told("sweeps", "--home", home.root)
+    assert listed.count("logistic-") >= 1
+    assert "KeyError" in listed
+    assert "does not fit the sweep" in listed
+    for words in (("status", other.id), ("explain", other.id), ("report", other.id)):
+        told(*words, "--home", home.root)
+    assert command("rm", other.id, "--yes", "--home", home.root).code == 0
+    assert len(home.sweep_ids()) == 1
+
+
+@pytest.mark.parametrize("write", ["report", "figure"])
+def test_a_link_in_a_sweep_is_replaced_and_its_target_kept(write: str, home: Home, victim: Path, run: Program) -> None:
+    [sweep_id] = home.sweep_ids()
+    target = home.sweep(sweep_id).directory / (REPORT if write == "report" else "figure.pdf")
+    target.symlink_to(victim)
+    run(write, sweep_id, "--home", home.root).succeeded()
+    assert victim.read_text() == "mine"
+    assert not target.is_symlink()
+    assert target.stat().st_size > 1000
+    linked = home.root.parent / f"link{target.suffix}"
+    linked.symlink_to(home.root.parent / f"kept{target.suffix}")
+    run(write, sweep_id, "--home", home.root, "--output", linked).succeeded()
+    assert linked.is_symlink()  # A link that the user names is followed.
+
+
+@pytest.mark.parametrize("name", ["leaked.txt", "checkpoints"])
+def test_a_link_is_not_exported_and_the_archive_is_private(name: str, home: Home, victim: Path, tmp_path: Path) -> None:
+    [sweep_id] = home.sweep_ids()
+    (home.sweep(sweep_id).directory / name).symlink_to(victim.parent if name == "checkpoints" else victim)
+    command("home", "export", tmp_path / "home.tar.gz", "--home", home.root).succeeded()
+    with tarfile.open(tmp_path / "home.tar.gz") as archive:
+        assert not [member for member in archive.getnames() if name in member]
+    assert stat.S_IMODE((tmp_path / "home.tar.gz").stat().st_mode) == 0o600
+    assert any("is a link" in thing for thing in foreign_things(home))
+
+
+@pytest.mark.parametrize("part", ["run", "probes", "sweep"])
+def test_a_linked_directory_is_not_used(part: str, home: Home, victim: Path) -> None:
+    [sweep_id] = home.sweep_ids()
+    store = RunStore(home)
+    [key, *others] = store.stored_keys()
+    path = {"run": store.directory(key), "probes": store.directory(key) / "probes"}.get(part)
+    path = path or home.sweep(sweep_id).directory
+    if path.exists():
+        path.rename(victim.parent / "moved")
+    path.symlink_to(victim.parent / "moved" if part != "probes" else victim.parent)
+    if part == "run":
+        assert store.stored_keys() == others
+    elif part == "sweep":
+        assert home.sweep_ids() == []
+    else:
+        with pytest.raises(ValueError, match="is a link"):
+            write_result(store.directory(key), ProbeResult("probe", 1), {})
+    told("sweeps", "--home", home.root)
+    assert any("is a link" in thing for thing in foreign_things(home))
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", [pipe, device])
+@pytest.mark.parametrize("name", ["journal.jsonl", "space.yaml", "stop.jsonl", "driver.lock", REPORT, "answer.txt"])
+def test_a_pipe_or_device_in_a_sweep_does_not_block(kind: Callable[[Path], None], name: str, home: Home) -> None:
+    [sweep_id] = home.sweep_ids()
+    kind(home.sweep(sweep_id).directory / name)
+    for words in (("sweeps",), ("status", sweep_id), ("home", "export", home.root.parent / "x.tar.gz")):
+        told(*words, "--home", home.root)
+    assert any("a link" in thing or "a pipe" in thing for thing in foreign_things(home))
+    with in_time():
+        command("rm", sweep_id, "--yes", "--home", home.root)
+
+
+@pytest.mark.parametrize(
+    "name", ["/dev/zero", "../../../victim/file", "probes/../x", "a\x1b[2J", "pipe", "x/" * 50 + "x"]
+)
+def test_a_list_of_contents_that_leads_elsewhere_is_a_flaw(name: str, home: Home) -> None:
+    store = RunStore(home)
+    [key, *_] = store.stored_keys()
+    directory = store.directory(key)
+    os.mkfifo(directory / "pipe")
+    (directory / CONTENTS).write_text(json.dumps({OUTCOME: 0, name: 0}))
+    with in_time():
+        assert flaw_of(directory)
+        assert isinstance(read_run(directory, whole=True), str)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[]", "5", '"x"', '{"outcome.json": "x"}'])
+def test_nested_and_other_json_is_a_flaw(text: str, home: Home) -> None:
+    store = RunStore(home)
+    [key, *_] = store.stored_keys()
+    (store.directory(key) / CONTENTS).write_text(text)
+    assert isinstance(read_run(store.directory(key), whole=True), str)
+
+
+RUN = "runs/0123456789abcdef/"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (
+            lambda: archive_of([(f"{RUN}zeros", bytes(300 << 20), tarfile.REGTYPE)]),
+            "bytes of content, implausibly many",
+        ),
+        (lambda: archive_of([(f"{RUN}x", b"", tarfile.FIFOTYPE)]), "not a plain file"),
+        (lambda: archive_of([(f"{RUN}x", b"", tarfile.LNKTYPE)]), "not a plain file"),
+        (
+            lambda: archive_of([("sweeps/x/tune/stack/error.pkl", b"", tarfile.REGTYPE)]),
+            "not a file of a run or a sweep",
+        ),
+        (lambda: archive_of([(f"{RUN}{'d/' * 30}x", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
+        (lambda: archive_of([(f"{RUN}x", b"", tarfile.REGTYPE)] * 2), "twice"),
+        (
+            lambda: archive_of([(f"sweeps/x/checkpoints/a/{name}", b"", tarfile.REGTYPE) for name in ("m", "m/b")]),
+            "as a file and as a directory",
+        ),
+        (lambda: pax(70_000), "header of"),
+        (lambda: sparse(), "not a file|not a plain file|damaged"),
+    ],
+)
+def test_an_archive_beyond_a_limit_is_refused_before_anything_is_written(
+    content: Callable[[], bytes], why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(content())
+    with in_time(), pytest.raises(UserError, match=why):
+        import_home(Home(tmp_path / "new"), tmp_path / "x.tar.gz", pytest.fail)
+    assert not list((tmp_path / "new").iterdir())
+
+
+def pax(size: int) -> bytes:
+    """Return an archive whose first member has an extended header of this size."""
+    import gzip
+    import io
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo(f"{RUN}x")
+        member.pax_headers = {"comment": "x" * size}
+        archive.addfile(member)
+    return gzip.compress(buffer.getvalue())
+
+
+def sparse() -> bytes:
+    """Return an archive with a file of few bytes that stands for a petabyte."""
+    import gzip
+    import io
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo(f"{RUN}x")
+        member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "0"}
+        archive.addfile(member)
+    return gzip.compress(buffer.getvalue())
+
+
+@pytest.mark.parametrize("place", ["question", "profile", "error"])
+def test_no_control_characters_reach_the_terminal(place: str, home: Home) -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202eevil"
+    values = {"question": {"question": evil}, "profile": {"profile": evil}}.get(place, {})
+    outcomes = {0: failed(f"Error\n{evil}")} if place == "error" else {}
+    sweep = write_sweep(home, spec(name="evil", sizes=[8, 64], seeds=1, **values), outcomes=outcomes)
+    key = next(iter(RunStore(home, sweep.id).own_keys()), "")
+    shown = ""
+    for words in (("sweeps",), ("status", sweep.id, "--runs"), ("explain", sweep.id), ("report", sweep.id)):
+        shown += told(*words, "--home", home.root)
+    shown += told("logs", key, "--home", home.root) if key else ""
+    shown += told("logs", failed_key(sweep.files.journal), "--home", home.root) if place == "error" else ""
+    assert "\\x1b]52" in shown or "x1b]52" in shown
+    assert clean(evil) == "\\x1b]52;c;ZXZpbA==\\x07\\x9b2J\\u202eevil"
+    assert clean("a\tb\nü, 平, \ud800") == "a\tb\nü, 平, \\ud800"
+
+
+def failed_key(journal: Path) -> str:
+    lines = (json.loads(line.rpartition(b',"crc"')[0] + b"}") for line in journal.read_bytes().splitlines())
+    return next(str(values["key"]) for values in lines if "outcome" in values)
+
+
+def test_the_newest_sweep_is_the_last_written_and_none_is_from_the_future(home: Home) -> None:
+    [first] = home.sweep_ids()
+    second = write_sweep(home, spec(name="second"))
+    future = home.sweep(second.id).directory.with_name("second-20991231-000000-0000")
+    second.files.directory.rename(future)
+    assert home.sweep_ids() == [future.name, first]
+    os.utime(future / "journal.jsonl", (0, 0))
+    assert last_written(future / "journal.jsonl") == "1970-01-01T00:00:00+00:00"
+    assert home.sweep_ids() == [first, future.name]
+    with Journal(home.sweep(first).journal) as journal:
+        journal.append(Answered("2999-01-01T00:00:00+00:00"))
+    os.utime(future / "journal.jsonl", None)
+    assert last_written(home.sweep(first).journal) < "2999"
+
+
+def test_files_next_to_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    for name in ("notes.txt", "stack.x", "stack.1.bak", "stack.99999999999999999999"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "stack.7").write_text("a file")
+    with Checkpoints(tmp_path).put("stack", []):
+        pass
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.stacks() == ["stack"]
+    assert str(checkpoints.newest("stack")).endswith("stack.1")
+    checkpoints.drop("stack")
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_an_interrupted_deletion_is_finished_by_the_next(home: Home, run: Program) -> None:
+    [sweep_id] = home.sweep_ids()
+    directory = home.sweep(sweep_id).directory
+    directory.rename(directory.with_name(f".removed-{sweep_id}"))
+    assert f"deleted {sweep_id}" in run("rm", sweep_id, "--yes", "--home", home.root).succeeded()
+    assert list((home.root / "sweeps").iterdir()) == []
+    again = write_sweep(home, spec(name="again"))
+    shutil_copy = home.root / "sweeps" / f".removed-{again.id}"
+    shutil_copy.mkdir()
+    (shutil_copy / "file").write_text("left")
+    run("rm", again.id, "--yes", "--home", home.root).succeeded()
+    assert list((home.root / "sweeps").iterdir()) == []
+
+
+@pytest.mark.parametrize("full", ["space.yaml", "journal.jsonl"])
+def test_a_disk_that_fills_while_a_sweep_is_created_leaves_nothing(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, message = Home(tmp_path), "No space left on device"
+
+    def fail(*given: object, **named: object) -> None:
+        raise OSError(28, message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            *(("orchestrator.home.sweeps.write_whole", fail) if full == "space.yaml" else (Journal, "append", fail))
+        )
+        with pytest.raises(OSError, match=message):
+            create_sweep(spec(), home)
+    assert list((tmp_path / "sweeps").iterdir()) == []
+    assert home.sweep_ids() == []
+    assert len([create_sweep(spec(), home)]) == len(home.sweep_ids()) == 1
+
+
+@pytest.mark.parametrize("name", ["50%", "what?"])
+def test_a_refused_home_is_not_created(name: str, tmp_path: Path, run: Program) -> None:
+    words = ("--profile", "smoke", "--engine", "local", "--home", tmp_path / name)
+    assert "without % and ?" in run("run", "add_vs_add_prod", *words).refused()
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("part", ["sweeps", "runs", "claims"])
+def test_a_home_with_a_linked_part_is_refused_and_the_target_kept(part: str, home: Home, victim: Path) -> None:
+    [sweep_id] = home.sweep_ids()
+    if (home.root / part).exists():
+        (home.root / part).rename(victim.parent / part)
+    else:
+        (victim.parent / part).mkdir()
+    (home.root / part).symlink_to(victim.parent / part)
+    before = sorted(victim.parent.rglob("*"))
+    for words in (("sweeps",), ("rm", sweep_id, "--yes"), ("home", "export", victim.parent.parent / "x.tar.gz")):
+        assert "is a link, which is not followed" in command(*words, "--home", home.root).refused()
+    assert sorted(victim.parent.rglob("*")) == before
+    assert any("is a link" in thing for thing in foreign_things(home))
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "stacks", "driver.lock"])
+def test_a_sweep_that_is_driven_does_not_write_through_links(part: str, home: Home, victim: Path) -> None:
+    files = home.sweep(home.sweep_ids()[0])
+    target = victim if part == "driver.lock" else victim.parent
+    (files.directory / part).unlink(missing_ok=True)
+    (files.directory / part).symlink_to(target)
+    with files.driving():
+        StackNotes(files.stacks).begin("stack", [])
+        with Checkpoints(files.checkpoints).put("stack", []):
+            pass
+    assert list(victim.parent.iterdir()) == [victim]
+    assert victim.read_text() == "mine"
+
+
+def test_a_list_of_stop_requests_of_any_content_is_read(home: Home) -> None:
+    files = home.sweep(home.sweep_ids()[0])
+    (files.directory / "stop.jsonl").write_bytes(b'{"mix": 5}\n[]\n{"mix": "add"}\nx\n{}\n{"mix": ["add"]}\n')
+    assert files.stop_requests() == ["add"]

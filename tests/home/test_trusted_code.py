@@ -1,0 +1,231 @@
+"""A home made by somebody else names code: nothing of it runs, and the user's own folders keep working."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import trusted_code
+from orchestrator.home.directories import Home
+from orchestrator.home.journal import Begun, to_line
+from orchestrator.home.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
+from orchestrator.trusted_code import list_path, trust, trusted_folders, writable_by_others
+from tests.catalog.fabricated import write_sweep
+from tests.cli.program import ROOT, Ended, line, process
+from tests.sweep.sweeps import FAMILY, spec
+
+EVIL = "import pathlib\npathlib.Path({marker!r}).write_text('ran')\nfrom tests.families import LogisticFamily as E\n"
+MODELS = """
+import numpy as np
+from trainables import SimpleFamily
+
+
+class Board(SimpleFamily):
+    task_names = ("checkers",)
+    floor = 0.5
+
+    def train(self, tasks, size, seed, settings):
+        yield 1, 0.1, 1.0 if size > 4 else 0.5
+"""
+BOARD = """
+question: At what width is a checkerboard learned?
+family: my_models:Board
+target: checkers
+mixes: [checkers]
+sizes: [2, 4, 8]
+seeds: 1
+search: {method: grid}
+settings: {steps: 1}
+"""
+
+
+@pytest.fixture(autouse=True)
+def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty configuration directory."""
+    directory = tmp_path_factory.mktemp("configuration")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(directory))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return directory
+
+
+def named(sweep_directory: Path, module: str, *, folder: str = "", key: str = "family") -> None:
+    """Make a sweep name a module and a folder, as its author can."""
+    path = sweep_directory / "space.yaml"
+    text = path.read_text()
+    path.write_text(
+        text.replace(f"family: {FAMILY}", f"family: {module}:E")
+        if key == "family"
+        else text.replace("probes: []", f"probes: ['{module}:E']")
+    )
+    assert module in path.read_text()
+    journal = sweep_directory / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(to_line(Begun("2026-01-01T00:00:00+00:00", {}, folder)) + b"".join(lines[1:]))
+
+
+def in_folder(folder: Path, *words: object, home: str | None = "results") -> Ended:
+    """Run the program in a folder as a user does, without this clone on PYTHONPATH."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    options = ["--home", home] if home else []
+    return process(line(*words, *options), cwd=folder, environment=variables, within_s=120)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A folder with somebody else's home in ``results``, whose sweep brings code."""
+    sweep = write_sweep(Home(tmp_path / "work" / "results"))
+    (sweep.files.directory / ANSWER).write_text("add+prod needs fewer parameters.\n")
+    (sweep.files.directory / "evil.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
+    shutil.copy(sweep.files.directory / "evil.py", tmp_path / "work" / "beside.py")
+    return tmp_path / "work"
+
+
+@pytest.mark.slow
+def test_a_home_cannot_name_code_in_it_or_in_the_working_directory(foreign: Path, tmp_path: Path) -> None:
+    trust(foreign)
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    directory = (foreign / "results" / "sweeps" / sweep_id).rename(foreign / "results" / "sweeps" / "own")
+    original, marker = (directory / "space.yaml").read_text(), tmp_path / "marker"
+    for module, folder, key in (
+        ("evil", str(directory), "family"),
+        ("evil", "/proc/self/cwd", "family"),
+        ("sweeps.own.evil", str(foreign / "results"), "family"),
+        ("results.sweeps.own.evil", "", "probes"),
+        ("results.sweeps.own.evil", "", "family"),
+    ):
+        (directory / "space.yaml").write_text(original)
+        named(directory, module, folder=folder, key=key)
+        ended = in_folder(foreign, "sweeps")
+        assert "add+prod needs fewer parameters." in ended.succeeded(), (module, folder, key)
+        assert not marker.exists(), (module, folder, key)
+    in_folder(directory, "sweeps", home="../..").succeeded()
+    assert "what is in a home is data" in in_folder(foreign, "plan", directory / "space.yaml", home=None).refused()
+    for words in (["status"], ["report"], ["explain"], ["sync"], ["rm", "--yes", "own"]):
+        assert "Traceback" not in in_folder(foreign, *words).err
+        assert not marker.exists(), words
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("folder", ["", "work"])
+def test_a_home_cannot_name_code_next_to_where_it_is_read(folder: str, foreign: Path, tmp_path: Path) -> None:
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "beside", folder=str(foreign) if folder else "")
+    ended = in_folder(foreign, "sweeps")
+    assert not (tmp_path / "marker").exists()
+    assert f"home trust {foreign if folder else 'FOLDER'}" in " ".join(ended.out.split())
+    (allowed := in_folder(foreign, "home", "trust", foreign)).succeeded()
+    assert str(foreign) in allowed.out
+    assert "2 runs" in in_folder(foreign, "sweeps").out or "32 runs" in in_folder(foreign, "sweeps").out
+    assert (tmp_path / "marker").exists()
+
+
+def test_a_folder_that_others_can_write_is_not_imported_from(foreign: Path, tmp_path: Path) -> None:
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "beside", folder=str(foreign))
+    trust(foreign)
+    tmp_path.chmod(0o777)
+    ended = in_folder(foreign, "sweeps")
+    assert f"other users can write {tmp_path}" in " ".join(ended.out.split())
+    assert f"other users can write {tmp_path}" in in_folder(foreign, "home", "trust", ".").refused()
+    tmp_path.chmod(0o755)
+    (foreign / "beside.py").chmod(0o666)
+    assert f"other users can write {foreign / 'beside.py'}" in " ".join(in_folder(foreign, "sweeps").out.split())
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.slow
+def test_what_a_user_ran_in_a_folder_is_read_from_anywhere(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    for place in (folder, elsewhere):
+        place.mkdir()
+    (folder / "my_models.py").write_text(MODELS)
+    (folder / "board.yaml").write_text(BOARD)
+    in_folder(folder, "run", "board.yaml", "--engine", "local").succeeded()
+    assert trusted_folders() == [folder]
+    assert list_path().stat().st_mode & 0o777 == 0o600
+    home = str(folder / "results")
+    for words in (["status"], ["explain"], ["sweeps"]):
+        assert "checkers" in in_folder(elsewhere, *words, home=home).succeeded()
+    [sweep_id] = Home(folder / "results").sweep_ids()
+    space = folder / "results" / "sweeps" / sweep_id / "space.yaml"
+    assert "runs" in in_folder(elsewhere, "plan", space, home=None).succeeded()
+    assert "checkers" in (space.parent / ANSWER).read_text()
+    shutil.rmtree(folder / "results" / "runs")
+    (folder / "my_models.py").unlink()
+    ended = in_folder(elsewhere, "sweeps", home=home).succeeded()
+    assert "no module named 'my_models' was found" in ended
+    assert "its stored answer, not checked:" in ended
+
+
+def test_modules_in_two_folders_are_told_apart_by_the_folder_of_the_sweep(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    sweep = write_sweep(home)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        code = f"from tests.families import LogisticFamily\nclass E(LogisticFamily):\n    name = {name!r}\n"
+        (tmp_path / name / "twice_named.py").write_text(code)
+        trust(tmp_path / name)
+    named(sweep.files.directory, "twice_named")
+    with pytest.raises(UnreadableError, match="is in several folders"):
+        load_sweep(home, sweep.id)
+    named_in(sweep.files.journal, tmp_path / "one")
+    assert load_sweep(home, sweep.id).spec.family_class.name == "one"
+    sys.modules.pop("twice_named")
+
+
+def named_in(journal: Path, folder: Path) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(to_line(Begun("2026-01-01T00:00:00+00:00", {}, str(folder))) + b"".join(lines[1:]))
+
+
+@pytest.mark.parametrize("module", ["antigravity", "os.path.x", "..evil", "pip.__main__", "this", "a b"])
+def test_no_module_of_python_and_no_program_is_imported(module: str, tmp_path: Path) -> None:
+    with pytest.raises(trusted_code.UntrustedCodeError):
+        trusted_code.import_named([f"{module}:E"], tmp_path)
+    assert module not in sys.modules
+
+
+def test_installed_packages_and_own_modules_are_imported(tmp_path: Path) -> None:
+    trusted_code.import_named(["trainables.probes.mistakes:Mistakes", "listops", "sklearn.dummy:X", None, 5], tmp_path)
+    assert "sklearn.dummy" in sys.modules
+
+
+def test_a_list_that_others_could_have_written_does_not_count(configuration: Path, tmp_path: Path) -> None:
+    trust(tmp_path)
+    trust(tmp_path)
+    assert list_path().read_text() == f"{json.dumps(str(tmp_path))}\n"
+    with list_path().open("a") as file:
+        file.write('"relative"\n[1]\nno json\n5\n')
+    assert trusted_folders() == [tmp_path]
+    list_path().chmod(0o666)
+    assert trusted_folders() == []
+    list_path().chmod(0o600)
+    configuration.chmod(0o777)
+    assert trusted_folders() == []
+
+
+def test_places_that_others_can_write(tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b"
+    place.mkdir(parents=True)
+    assert writable_by_others(place) is None
+    place.parent.chmod(0o777)
+    assert writable_by_others(place) == place.parent
+    place.parent.chmod(0o1777)
+    assert writable_by_others(place) is None
+    os.chown(place, 12345, -1) if os.getuid() == 0 else place.chmod(0o777)
+    assert writable_by_others(place) in (place, place.parent)
+
+
+def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home, spec())
+    (sweep.files.directory / REPORT).write_text("<p>report</p>")
+    named(sweep.files.directory, "gone.away")
+    with pytest.raises(UnreadableError, match=r"Its answer is in .*report\.html"):
+        load_sweep(home, sweep.id)
+    assert str(ROOT) not in sys.path[-1:]
