@@ -83,6 +83,26 @@ def private_directory() -> Path:
     return path
 
 
+LONGEST_SOCKET = 107
+"""Maximum length in bytes of the path of a Unix socket on Linux. macOS allows 103."""
+SOCKET_ROOM = 44
+"""Bytes to leave in a path for the name of :func:`socket_directory` and of a socket in it."""
+
+
+@contextmanager
+def socket_directory() -> Iterator[Path]:
+    """Create a directory that only this user can open, with a path that is short enough for sockets, and remove it
+    after the block. Raises :class:`UserError` if there is no place for it."""
+    short = [
+        place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) < LONGEST_SOCKET - SOCKET_ROOM
+    ]
+    place = next(filter(is_writable, map(Path, short)), None)
+    if place is None:
+        raise UserError("there is no place for a socket: set TMPDIR to a directory with a short path, such as /tmp")
+    with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
 def is_writable(directory: Path) -> bool:
     """Return True if a file can be created in a directory. Permissions alone do not show a read-only disk."""
     try:

@@ -118,11 +118,17 @@ def output_path(path: Path) -> Path:
     return path
 
 
-def page_of(stored: StoredSweep, index: str = "") -> str:
-    """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps, if it is served."""
+def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
+    """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps and ``nonce`` the nonce of
+    scripts, if it is served."""
     from orchestrator.report.page.report import page
 
-    return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, damage=stored.damage)
+    return page(
+        *(stored.sweep, stored.state.value, stored.answer, stored.runs),
+        index=index,
+        nonce=nonce,
+        damage=stored.damage,
+    )
 
 
 def write_report(stored: StoredSweep, path: Path) -> Path:

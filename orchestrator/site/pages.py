@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
@@ -46,17 +47,27 @@ Links = Callable[[], Mapping[str, Mapping[str, str]]]
 Made = TypeVar("Made")
 
 
-class SweepPages:
-    """Reads a home for its pages, in one thread at a time."""
+class ReportPage(NamedTuple):
+    """A report as HTML. A stored one was read from the home, so anyone may have written it."""
 
-    def __init__(self, home: Home, links: Links = dict) -> None:
-        self._home = home
+    html: str
+    is_stored: bool
+
+
+class SweepPages:
+    """Reads a home for its pages, in one thread at a time. ``record`` is the address of MLflow's page, or ""."""
+
+    def __init__(self, home: Home, links: Links = dict, record: str = "") -> None:
+        self.home = home
+        self._record = record
         self._links = links
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
         """Signature and result by kind and sweep."""
+        self._mark = secrets.token_hex(16)
+        """Text in the place of the nonce in kept reports. Nothing in a home can contain it."""
 
-    def index(self) -> str:
-        """Return the page of all sweeps."""
+    def index(self, nonce: str = "") -> str:
+        """Return the page of all sweeps. Its script has this ``nonce``."""
         notes: list[str] = []
         try:
             links = self._links()
@@ -64,15 +75,17 @@ class SweepPages:
             links, notes = {}, [f"MLflow's record cannot be read: {error}"]
         entries = [
             self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
-            for place, sweep_id in enumerate(self._home.sweep_ids())
+            for place, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
         axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
+            nonce=nonce,
+            record=self._record,
             entries=entries,
-            home=self._home.root,
+            home=self.home.root,
             notes=notes,
             legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
@@ -80,19 +93,23 @@ class SweepPages:
             age=lambda when: age(now, when),
         )
 
-    def report(self, sweep_id: str) -> str:
-        """Return the report of a sweep: of an unreadable one, the file written at its end. Raises :class:`UserError` if
-        the sweep is missing, or unreadable without a report."""
-        if sweep_id in self._home.sweep_ids():
+    def report(self, sweep_id: str, nonce: str = "") -> ReportPage:
+        """Return the report of a sweep: of an unreadable one, the file written at its end. The script of a new report
+        has this ``nonce``. Raises :class:`UserError` if the sweep is missing, or unreadable without a report."""
+        if sweep_id in self.home.sweep_ids():
             unread = self._stored(sweep_id)
             if isinstance(unread, UnreadableError) and unread.report is not None:
-                return unread.report.read_text(encoding="utf-8")
+                return ReportPage(unread.report.read_text(encoding="utf-8", errors="replace"), is_stored=True)
         stored = self._readable(sweep_id)
         directories = [run.directory / PROBES for run in stored.runs]
         probed = [directory.stat().st_mtime_ns for directory in directories if directory.is_dir()]
-        return self._once(
-            "report", sweep_id, lambda: page_of(stored, index=f"../#{sweep_id}"), probed_at=max(probed, default=0)
+        page = self._once(
+            "report",
+            sweep_id,
+            lambda: page_of(stored, index=f"../#{sweep_id}", nonce=self._mark),
+            probed_at=max(probed, default=0),
         )
+        return ReportPage(page.replace(self._mark, nonce), is_stored=False)
 
     def figure(self, sweep_id: str, *, narrow: bool) -> str:
         """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`.
@@ -125,7 +142,7 @@ class SweepPages:
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made], *, probed_at: int = 0) -> Made:
         """Return the result of ``make``, which is called again only if the sweep or its probes have changed."""
-        files = self._home.sweep(sweep_id)
+        files = self.home.sweep(sweep_id)
         written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
         changes = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in written]
         signature = changes, probed_at, files.is_driven()
@@ -135,15 +152,15 @@ class SweepPages:
         return made
 
     def _readable(self, sweep_id: str) -> StoredSweep:
-        if sweep_id not in self._home.sweep_ids():
-            raise UserError(f"{self._home.root} has no sweep {sweep_id!r}")
+        if sweep_id not in self.home.sweep_ids():
+            raise UserError(f"{self.home.root} has no sweep {sweep_id!r}")
         stored = self._stored(sweep_id)
         if not isinstance(stored, StoredSweep):
             raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")
         return stored
 
     def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
-        return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
+        return self._once("read", sweep_id, lambda: read_known(self.home, sweep_id))
 
     def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
         """Return a sweep on the page for its template, with runs in training and requests to stop in words."""

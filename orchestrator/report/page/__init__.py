@@ -5,8 +5,9 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
-def render(template: str, **values: object) -> str:
-    """Return a rendered template, with its values escaped. A missing value is an error."""
+def render(template: str, *, nonce: str = "", **values: object) -> str:
+    """Return a rendered template, with its values escaped. A missing value is an error. Scripts have the ``nonce``, if
+    given, that the policy of a served page allows."""
     environment = Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,
@@ -14,4 +15,4 @@ def render(template: str, **values: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(nonce=nonce, **values)

@@ -37,17 +37,19 @@ def page(
     runs: Sequence[RunRecord],
     *,
     index: str = "",
+    nonce: str = "",
     damage: Sequence[str] = (),
 ) -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, ``index`` the address of the page of all sweeps, if served, and
-    ``damage`` describes the runs and files that could not be read.
+    ``state`` is the sweep's state in one word, ``index`` and ``nonce`` the address of the page of all sweeps and the
+    nonce of scripts, if served, and ``damage`` describes the runs and files that could not be read.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
     return render(
         "report.html.j2",
+        nonce=nonce,
         sweep=sweep,
         spec=spec,
         state=state,
