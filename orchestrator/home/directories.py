@@ -142,9 +142,10 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Create a home's directory. Raises :class:`UserError` if that fails or the file system does not support locks."""
+    """Create a home's directory, which only this user can open until they change its mode. Raises :class:`UserError` if
+    that fails or the file system does not support locks."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
     try:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -21,7 +22,7 @@ from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
 from orchestrator import environment
-from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
+from orchestrator.engine.ray.files import private_directory, protect_token, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -92,7 +93,8 @@ class RaySession(AbstractContextManager["RaySession"]):
             protect_token(missing=self.address is None)
             blocks.enter_context(_listening(everywhere=self.address is not None))
             if self.address is None:
-                self.dashboard_url = _start_here(dashboard=self.dashboard)
+                temporary = blocks.enter_context(private_directory())
+                self.dashboard_url = _start_here(temporary, dashboard=self.dashboard)
             else:
                 _join(self.address)
             blocks.callback(ray.shutdown)
@@ -165,14 +167,14 @@ def check_dashboard() -> None:
         raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
 
 
-def _start_here(*, dashboard: bool) -> str:
-    """Start Ray on this machine. Return the address of its dashboard, or "" without one."""
+def _start_here(temporary: Path, *, dashboard: bool) -> str:
+    """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or ""
+    without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
-    temporary = str(temporary_directory() / "ray")
     try:
         with _without_hangup():
             context = _init(
@@ -181,7 +183,7 @@ def _start_here(*, dashboard: bool) -> str:
                 include_dashboard=dashboard,
                 dashboard_host="127.0.0.1",
                 num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
-                _temp_dir=temporary,
+                _temp_dir=str(temporary),
             )
     except Exception as error:
         # Ray raises a bare Exception if its raylet has not started within 30 s.
