@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.home.directories import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
+from orchestrator.home.directories import SweepDirectory, entries, flaw_of, seal, whole_directory, whole_lines
 from orchestrator.search.base import Request
 from trainables.base import Evaluation
 from trainables.files import write_whole
@@ -91,7 +91,8 @@ class Checkpoints:
     def _whole(self) -> defaultdict[str, list[Path]]:
         """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
         stacks: defaultdict[str, list[Path]] = defaultdict(list)
-        for path in sorted(self._root.glob("[!.]*.*"), key=number_of):
+        names = [path for path in entries(self._root) if path.suffix and not path.name.startswith(".")]
+        for path in sorted(names, key=number_of):
             stacks[path.stem].append(path)
         return stacks
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import zlib
@@ -20,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from orchestrator import environment
 from orchestrator.errors import UserError
-from orchestrator.home.machine_errors import trouble_in
+from orchestrator.home.machine_errors import is_damage
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -67,10 +68,11 @@ class SweepDirectory:
             yield
 
     def is_driven(self) -> bool:
-        """Return True if any process holds the sweep's lock. Does not write anything."""
+        """Return True if any process holds the sweep's lock. Does not write anything. Raises ``OSError`` if the lock
+        exists but cannot be opened."""
         try:
             descriptor = os.open(self._lock, os.O_RDONLY)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -123,9 +125,50 @@ class Home:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return all sweep ids, newest first, followed by sweep directories that do not have an id as their name."""
-        names = [path.parent.name for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if path.is_file()]
+        """Return all sweep ids, newest first, followed by sweep directories that do not have an id as their name.
+
+        A directory that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its
+        directory of sweeps cannot be read.
+        """
+        paths = entries(self.root / "sweeps")
+        names = [path.name for path in paths if not path.name.startswith(".") and may_be_file(path / "journal.jsonl")]
         return sorted(names, key=lambda name: (ID.search(name) is not None, name.rsplit("-", 3)[1:]), reverse=True)
+
+
+def entries(directory: Path) -> list[Path]:
+    """Return the paths in a directory, sorted, and none if it is missing. Raises ``OSError`` if it cannot be read:
+    ``Path.glob`` returns nothing then, as if it were empty."""
+    try:
+        return sorted(directory / name for name in os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Return the paths of all files below a directory, sorted. Raises ``OSError`` as :func:`entries`."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    found = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names]
+    return sorted(path for path in found if path.is_file())
+
+
+def is_directory(path: Path) -> bool:
+    """Return True for a directory. Raises ``OSError`` if that is unknown, for which newer Pythons return False."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def may_be_file(path: Path) -> bool:
+    """Return True for a file, or if this user may not know whether it is one."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        return not is_damage(error)
 
 
 def check_home(root: Path) -> None:
@@ -195,7 +238,7 @@ def flaw_of(directory: Path, *names: str) -> str:
             if _checksum(directory / name) != sums[name]:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
-        if trouble_in(error) not in (None, errno.EIO):
+        if not is_damage(error):
             raise  # The machine is at fault, not the file.
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return ""

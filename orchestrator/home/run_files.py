@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.home.directories import PROBES, flaw_of
+from orchestrator.home.machine_errors import is_damage
 from trainables.base import Outcome
 from trainables.files import write_whole
 from trainables.probes.base import Probe
@@ -57,12 +58,15 @@ def read_outcome(directory: Path) -> Outcome:
 
 
 def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
-    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``."""
+    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``. Raises
+    ``OSError`` if the run cannot be read for another reason than damage."""
     if flaw := flaw_of(directory) if whole else flaw_of(directory, OUTCOME):
         return flaw
     try:
         return read_outcome(directory)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        if not is_damage(error):
+            raise
         return f"{OUTCOME}: {type(error).__name__}: {error}".partition("\n")[0]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home, seal, whole_directory
+from orchestrator.home.directories import Home, entries, is_directory, may_be_file, seal, whole_directory
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from trainables.base import Outcome
 
@@ -49,13 +49,12 @@ class RunStore:
         return self.home.runs / key
 
     def stored_keys(self) -> list[str]:
-        if not self.home.runs.exists():
-            return []
-        return sorted(path.name for path in self.home.runs.iterdir() if path.is_dir() and not path.name.startswith("."))
+        paths = entries(self.home.runs)
+        return [path.name for path in paths if is_directory(path) and not path.name.startswith(".")]
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""
-        return self.directory(key).is_dir()
+        return is_directory(self.directory(key))
 
     def weights(self, key: str) -> Path | None:
         """Return the file with the weights of a stored run, or None without weights."""
@@ -63,7 +62,8 @@ class RunStore:
         return path if path.is_file() else None
 
     def find(self, key: str) -> StoredRun | None:
-        """Return a stored run, or None if it must be trained. Log and delete a damaged run."""
+        """Return a stored run, or None if it must be trained. Log and delete a damaged run. Raises ``OSError`` for a
+        run that cannot be read for another reason, such as its permissions."""
         if not self.has(key):
             return None
         outcome = read_run(self.directory(key), whole=True)
@@ -125,7 +125,9 @@ class RunStore:
 
     def own_keys(self) -> list[str]:
         """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
-        journals = {path.parent.name: path.read_bytes() for path in self.home.root.glob("sweeps/*/journal.jsonl")}
+        # If a journal cannot be read, the error ends this: its runs would look unused.
+        paths = [path / "journal.jsonl" for path in entries(self.home.root / "sweeps")]
+        journals = {path.parent.name: path.read_bytes() for path in paths if may_be_file(path)}
         own = journals.pop(self.sweep_id, b"")
         keys = []
         for key in self.stored_keys():

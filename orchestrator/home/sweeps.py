@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, read_journal
+from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
@@ -167,11 +169,23 @@ class UnreadableError(SweepError):
     """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
     ``report`` is the report from the end of the sweep, or None if it has not ended."""
 
-    def __init__(self, files: SweepDirectory, why: str) -> None:
-        written = files.directory / REPORT
-        self.id, self.why, self.report = files.id, why, written if written.is_file() else None
-        remedy = f"Its answer is in {self.report}" if self.report else "Repair the file, or restore it from a backup"
-        super().__init__(f"{self.id} cannot be read: {why}. {remedy}.")
+    def __init__(self, files: SweepDirectory, why: str, remedy: str = "") -> None:
+        self.id, self.why, self.report = files.id, why, None
+        with suppress(OSError):
+            if (written := files.directory / REPORT).is_file():
+                self.report = written
+        remedies = [remedy or ("" if self.report else "Repair the file, or restore it from a backup")]
+        remedies += [f"Its answer is in {self.report}"] if self.report else []
+        super().__init__(f"{self.id} cannot be read: {why}. {'. '.join(filter(None, remedies))}.")
+
+    @classmethod
+    def of(cls, files: SweepDirectory, error: OSError) -> UnreadableError:
+        """Return the error for a file of a sweep, or of one of its runs, that the system does not let us read."""
+        place = error.filename or files.directory
+        if words := trouble_words(error, place):
+            remedy = "Nothing was lost or changed" if error.errno == errno.EACCES else ""
+            return cls(files, words, remedy)
+        return cls(files, f"{place}: {error.strerror}")
 
 
 def load_sweep(home: Home, sweep_id: str) -> Sweep:
@@ -195,7 +209,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data)
     except OSError as error:
-        raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+        raise UnreadableError.of(files, error) from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment)

@@ -143,11 +143,17 @@ class SweepPages:
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made], *, probed_at: int = 0) -> Made:
         """Return the result of ``make``, which is called again only if the sweep or its probes have changed."""
         files = self.home.sweep(sweep_id)
-        written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
+        try:
+            written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
+            driven = files.is_driven()
+        except OSError:
+            return make()  # It cannot be read now, such as without permission, and reports that itself.
         changes = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in written]
-        signature = changes, probed_at, files.is_driven()
+        signature = changes, probed_at, driven
         if (cached := self._cache.get((kind, sweep_id))) is None or cached[0] != signature:
-            cached = self._cache[kind, sweep_id] = (signature, make())
+            cached = (signature, make())
+            if not isinstance(cached[1], UnreadableError):  # Its cause may end without a change of the sweep's files.
+                self._cache[kind, sweep_id] = cached
         made: Made = cached[1]
         return made
 

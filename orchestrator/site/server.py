@@ -36,7 +36,8 @@ POLICY = (
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Policy of files that someone else may have written, such as stored reports: no scripts, forms or connections. The
 sandbox also gives them an origin of their own."""
-MLFLOW_POLICY = "frame-ancestors 'none'; base-uri 'none'"
+MLFLOW_POLICY = "frame-ancestors 'self'; base-uri 'none'"
+"""Policy of MLflow's own pages, which show pictures and reports in frames."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
 LOCKED = (
