@@ -28,6 +28,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
+from orchestrator.terminal.output import Output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,6 +225,6 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
-    output = console or Console(quiet=checked.quiet)
+    output = console or Output(quiet=checked.quiet)
     run_sweep(spec, replace(checked, begun=begun.append), output)
     return load(begun[0].id, home)

@@ -3,12 +3,16 @@ missing home directory."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import pwd
 import re
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +58,42 @@ ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 def begin() -> None:
     """Prepare this process before it imports libraries. Raises :class:`UserError` if there is no usable home."""
     _drop_foreign()
+    _settle_terminal()
+    _settle_warnings()
     settle_user()
+
+
+SIZES = ("COLUMNS", "LINES")
+"""Variables with the size of the terminal."""
+
+
+def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables without a terminal size of 0, which some programs pass on. Nothing would be printed
+    in a width of 0."""
+    return {name: value for name, value in variables.items() if name not in SIZES or value.strip("0 ") != ""}
+
+
+def _settle_terminal() -> None:
+    """Drop empty sizes, and make sure that stdout can print any text: in latin-1, Chinese letters become escapes."""
+    kept = without_empty_sizes(os.environ)
+    for name in SIZES:
+        if name not in kept:
+            os.environ.pop(name, None)
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+        if not is_utf8 or stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _settle_warnings() -> None:
+    """Undo the effect of ``PYTHONWARNINGS`` and ``-W`` on this process, such as warnings of libraries as errors. Python
+    applies them before it calls this program."""
+    if sys.warnoptions:
+        sys.warnoptions.clear()
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
 
 
 def settle_user() -> None:
