@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
+from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.journal import State
@@ -84,6 +85,7 @@ class SweepPages:
             "index.html.j2",
             nonce=nonce,
             record=self._record,
+            command=command_line,
             entries=entries,
             home=self.home.root,
             notes=notes,
