@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 import ray
 from ray._private import ray_constants
+from ray._private.utils import estimate_available_memory, resolve_object_store_memory
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
@@ -52,6 +54,8 @@ ENVIRONMENT = {
 }
 STARTING = (ConnectionError, RuntimeError, ValueError, OSError, RayError)
 """Errors that ``ray.init`` raises if Ray does not start or refuses a token."""
+RESERVED = 6 << 30
+"""Bytes of addresses that each of Ray's processes reserves next to its object store, as measured with Ray 2.60."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
@@ -80,13 +84,16 @@ class RaySession(AbstractContextManager["RaySession"]):
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, or if this process has started or joined Ray by itself.
+            UserError: for an invalid address, if this process has started or joined Ray by itself, or if `ulimit -v` is
+                too low for Ray.
             SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
         """
         if self._begun:
             return
         if ray.is_initialized():
             raise UserError("this process is already connected to Ray: call ray.shutdown() first")
+        if self.address is None:
+            _check_address_space()
         with ExitStack() as blocks:
             blocks.enter_context(environment.without_foreign())
             os.environ.update(ENVIRONMENT)
@@ -165,6 +172,19 @@ def check_dashboard() -> None:
     """Raise :class:`UserError` if the packages of Ray's dashboard are missing."""
     if find_spec("opencensus") is None:
         raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
+
+
+def _check_address_space() -> None:
+    """Raise ``UserError`` if this process may reserve fewer addresses than Ray's processes do. They would abort with
+    long traces, because they reserve the whole object store at once."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    needed = resolve_object_store_memory(estimate_available_memory()) + RESERVED
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise UserError(
+            f"`ulimit -v` allows {limit / 1e9:.1f} GB of addresses to each process, but Ray's reserve about "
+            f"{needed / 1e9:.0f} GB, most of which they never use: raise it (`ulimit -v unlimited`), or train without "
+            "Ray (--engine local)"
+        )
 
 
 def _start_here(temporary: Path, *, dashboard: bool) -> str:
