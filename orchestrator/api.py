@@ -19,7 +19,7 @@ from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home, check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
-from orchestrator.printing import Console, clean
+from orchestrator.printing import clean
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
@@ -29,6 +29,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
+from orchestrator.terminal.output import Output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,6 +228,6 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
-    output = console or Console(quiet=checked.quiet)
+    output = console or Output(quiet=checked.quiet)
     run_sweep(spec, replace(checked, begun=begun.append), output)
     return load(begun[0].id, home)

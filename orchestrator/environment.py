@@ -3,12 +3,16 @@ missing home directory."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import pwd
 import re
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +58,42 @@ ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
 def begin() -> None:
     """Prepare this process before it imports libraries. Raises :class:`UserError` if there is no usable home."""
     _drop_foreign()
+    _settle_terminal()
+    _settle_warnings()
     settle_user()
+
+
+SIZES = ("COLUMNS", "LINES")
+"""Variables with the size of the terminal."""
+
+
+def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables without a terminal size of 0, which some programs pass on. Nothing would be printed
+    in a width of 0."""
+    return {name: value for name, value in variables.items() if name not in SIZES or value.strip("0 ") != ""}
+
+
+def _settle_terminal() -> None:
+    """Drop empty sizes, and make sure that stdout can print any text: in latin-1, Chinese letters become escapes."""
+    kept = without_empty_sizes(os.environ)
+    for name in SIZES:
+        if name not in kept:
+            os.environ.pop(name, None)
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+        if not is_utf8 or stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _settle_warnings() -> None:
+    """Undo the effect of ``PYTHONWARNINGS`` and ``-W`` on this process, such as warnings of libraries as errors. Python
+    applies them before it calls this program."""
+    if sys.warnoptions:
+        sys.warnoptions.clear()
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
 
 
 def settle_user() -> None:
@@ -81,6 +120,26 @@ def private_directory() -> Path:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise UserError(f"{path} does not belong to this user alone: remove it, or {ELSEWHERE}")
     return path
+
+
+LONGEST_SOCKET = 107
+"""Maximum length in bytes of the path of a Unix socket on Linux. macOS allows 103."""
+SOCKET_ROOM = 44
+"""Bytes to leave in a path for the name of :func:`socket_directory` and of a socket in it."""
+
+
+@contextmanager
+def socket_directory() -> Iterator[Path]:
+    """Create a directory that only this user can open, with a path that is short enough for sockets, and remove it
+    after the block. Raises :class:`UserError` if there is no place for it."""
+    short = [
+        place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) < LONGEST_SOCKET - SOCKET_ROOM
+    ]
+    place = next(filter(is_writable, map(Path, short)), None)
+    if place is None:
+        raise UserError("there is no place for a socket: set TMPDIR to a directory with a short path, such as /tmp")
+    with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
 
 
 def is_writable(directory: Path) -> bool:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import shlex
 import shutil
 import signal
 import socket
 import sys
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import typer
 
 from orchestrator.cli.main import describe
 from orchestrator.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
-from tests.record.servers import experiments_at, free_port
+from tests.record.servers import free_port
+from tests.site.browsing import get, opened
 from tests.waiting import wait_for
 
 UNITS = """
@@ -233,22 +234,28 @@ def test_ui_serves_the_record_on_loopback_and_ends_its_servers(run: Program, uni
     with started("ui", "--home", tmp_path / "results", "--port", own) as server:
         try:
             assert server.stdout is not None
-            lines = [server.stdout.readline() for _ in range(2)]
-            port = int(re.findall(r"127.0.0.1:(\d+)", lines[1])[0])
-            experiments = wait_for(lambda: experiments_or_none(port), 180)
-            with urllib.request.urlopen(f"http://127.0.0.1:{own}/", timeout=20) as page:
-                assert b"units-" in page.read()
+            first = server.stdout.readline().rpartition(" ")[2].strip()
+            assert first.startswith(f"http://127.0.0.1:{own}/?token=")
+            assert (tmp_path / "results" / f".ui-{own}.url").read_text() == f"{first}\n"
+            address = opened(first)
+            assert "units-" in get(address)
+            names = wait_for(lambda: experiments_or_none(address), 180)
+            main = psutil.Process(server.pid)
+            sockets = [one for part in (main, *main.children(recursive=True)) for one in part.net_connections()]
+            assert {one.laddr.port for one in sockets if one.status == "LISTEN"} == {own}, "MLflow opens no port"
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
-        assert f"http://127.0.0.1:{own}/." in lines[0]
-    assert "units" in experiments
+    assert "units" in names
+    assert not list((tmp_path / "results").glob(".ui-*"))
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", own), timeout=5)
 
 
-def experiments_or_none(port: int) -> list[str]:
-    """Return the experiments of the server at ``port``, or an empty list before it answers."""
+def experiments_or_none(address: str) -> list[str]:
+    """Return the experiments that MLflow behind an address has, or an empty list before it answers."""
     with suppress(OSError):
-        return experiments_at(port)
+        query = f"{address}mlflow/ajax-api/2.0/mlflow/experiments/search"
+        answer = json.loads(get(query, b'{"max_results": 10}', Content_Type="application/json"))
+        return [experiment["name"] for experiment in answer["experiments"]]
     return []

@@ -123,6 +123,6 @@ def test_a_family_that_raises_fails_only_its_own_run_with_its_error(tmp_path: Pa
     assert statuses == dict.fromkeys([(8, 0), (8, 1), (16, 0)], "finished") | {(16, 1): "failed"}
     assert "seed 1 is cursed" in runs[16, 1].outcome.error
     assert re.search(r"^add .* 3 \(1 failed\)$", done.out, re.MULTILINE), done.out
-    [explained] = re.findall(r"^explain (?:.* )?-m orchestrator (explain .*)$", done.err + done.out, re.MULTILINE)
+    [explained] = re.findall(r"^explain .*\borchestrator (explain .*)$", done.err + done.out, re.MULTILINE)
     output = process([*COMMAND[:-1], *shlex.split(explained)], cwd=tmp_path, within_s=280).succeeded()
     assert "1 run failed and counts as no evidence." in " ".join(output.split())

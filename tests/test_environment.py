@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -95,18 +96,29 @@ def test_a_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 INTERPRETER = Path(sys.executable)
+SCRIPT = INTERPRETER.with_name("orchestrator")
 
 
-def test_a_shell_that_finds_this_python_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_script(patch: pytest.MonkeyPatch) -> None:
+    """Make the console script look as if it ran another copy of the program."""
+    patch.setattr("orchestrator.commands.distribution", lambda name: distribution("rich"))
+
+
+def test_a_shell_that_finds_this_program_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(INTERPRETER.parent), os.defpath]))
+    assert command_line("run", "a space.yaml") == "orchestrator run 'a space.yaml'"
+    without_script(monkeypatch)
     assert command_line("run", "a space.yaml") == "python -m orchestrator run 'a space.yaml'"
 
 
-def test_another_python_on_the_path_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_program_on_the_path_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Environments link to one file, so a link to the same Python elsewhere does not have this program."""
     (tmp_path / "python").symlink_to(INTERPRETER.resolve())
+    (tmp_path / "orchestrator").symlink_to(SCRIPT.resolve())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    assert command_line("status") == f"{shlex.quote(str(SCRIPT))} status"
+    without_script(monkeypatch)
     assert command_line("status") == f"{shlex.quote(sys.executable)} -m orchestrator status"
 
 
@@ -114,7 +126,22 @@ def test_an_environment_below_the_working_directory_is_named_from_there(monkeypa
     project = INTERPRETER.parents[2]
     monkeypatch.setenv("PATH", "")
     monkeypatch.chdir(project)
+    assert command_line("status") == f"{SCRIPT.relative_to(project)} status"
+    without_script(monkeypatch)
     assert command_line("status") == f"{INTERPRETER.relative_to(project)} -m orchestrator status"
+
+
+@pytest.mark.parametrize("shadow", ["orchestrator.py", "orchestrator/__main__.py"])
+def test_printed_commands_run_this_program_next_to_another_of_its_name(
+    shadow: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / shadow).parent.mkdir(exist_ok=True)
+    (tmp_path / shadow).write_text("raise SystemExit('the orchestrator of other work')\n")
+    monkeypatch.chdir(tmp_path)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = process(["sh", "-c", command_line("show")], cwd=tmp_path, environment=variables)
+    assert (done.code, done.err) == (0, "")
+    assert "add_vs_add_prod" in done.out
 
 
 def test_a_deleted_working_directory_is_refused(tmp_path: Path) -> None:

@@ -188,7 +188,10 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
         return error
-    driven, memory = sweep.files.is_driven(), recall_sweep(sweep)
+    try:
+        driven, memory = sweep.files.is_driven(), recall_sweep(sweep)
+    except OSError as error:
+        return UnreadableError.of(sweep.files, error)
     runs = tuple(sweep.record(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:

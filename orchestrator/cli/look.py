@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from orchestrator import environment
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
 from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, no_sweep, read_sweeps
@@ -213,14 +214,15 @@ def probe_command(
 
 def ui_command(
     home: HomeOption = HOME,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port on this machine; MLflow's page gets the next one if it is free.")
-    ] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
-    """Serve a page of all sweeps with answers, figures and reports, and MLflow's page."""
-    from orchestrator.record.mlflow_server import address, places, serve  # MLflow takes a second to import.
+    """Serve a page of all sweeps with answers, figures and reports, and MLflow's page.
+
+    The printed address contains a token, so that other users of this machine cannot open the pages.
+    """
+    from orchestrator.record.mlflow_server import ALL, places, serve  # MLflow takes a second to import.
     from orchestrator.site.pages import SweepPages
-    from orchestrator.site.server import free_port, serving
+    from orchestrator.site.server import MLFLOW, serving
 
     chosen = store.choose(home)
     if chosen.database is None:
@@ -231,9 +233,9 @@ def ui_command(
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     store.check(chosen)
-    mlflow_port = free_port(port + 1)
-    pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
-    with serving(pages, port) as shown:
-        echo(f"Serving all sweeps at {shown}. Press Ctrl-C to stop.")
-        echo(f"MLflow's page on the record, in a few seconds: {address(mlflow_port)}")
-        raise typer.Exit(serve(chosen, mlflow_port))
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")
+    with environment.socket_directory() as directory, serving(pages, port, directory / "mlflow") as shown:
+        echo(f"Serving all sweeps at {shown}")
+        echo("The token in the address opens all pages, so keep it to yourself. MLflow's page, which is linked there,")
+        echo("is ready in a few seconds. Press Ctrl-C to stop.")
+        raise typer.Exit(serve(chosen, directory / "mlflow"))

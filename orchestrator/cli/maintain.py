@@ -12,6 +12,7 @@ from orchestrator.catalog.export import output_path
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
+from orchestrator.commands import command_line
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
@@ -65,7 +66,7 @@ def home_command(
     read = import_home(place, path, warn)
     echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
     if read.runs or read.sweeps:
-        echo(f"next: python -m orchestrator sync --home {place.root}, to record them in MLflow")
+        echo(f"next: {command_line('sync', '--home', place.root)}, to record them in MLflow")
 
 
 def _trusted(folder: Path) -> Path:

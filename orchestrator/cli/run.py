@@ -44,6 +44,7 @@ from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.terminal.briefing import print_plan, print_start
+from orchestrator.terminal.output import Output
 from trainables.contract.arms import as_named
 from trainables.files import write_whole
 from trainables.probes.base import BUILT_IN, load_probe
@@ -111,7 +112,7 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)
     _check_begin(specs, options, hardware)
-    console = Console(quiet=options.quiet)
+    console = Output(quiet=options.quiet)
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
@@ -204,7 +205,7 @@ def reproduce_command(
     place, hardware = Home(home.resolve()), hardware_at(address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
-    reproduction = Reproduction(experiments, place, Console())
+    reproduction = Reproduction(experiments, place, Output())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
     options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()

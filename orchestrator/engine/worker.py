@@ -19,7 +19,7 @@ from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
-from orchestrator.home.machine_errors import trouble_in, trouble_words
+from orchestrator.home.machine_errors import is_damage, trouble_in, trouble_words
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space import hardware
 from orchestrator.space.resources import Resources
@@ -214,7 +214,7 @@ class StackWorker:
             self._curves = read_progress(checkpoint.parent)
         except Exception as error:
             is_of_device = is_out_of_memory(error) or lost_device(error) or isinstance(error, OtherStepError)
-            if is_of_device or trouble_in(error) not in (None, errno.EIO):
+            if is_of_device or not is_damage(error) or trouble_in(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, why))

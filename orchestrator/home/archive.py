@@ -18,14 +18,17 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, Self
 
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError, first_of
 from orchestrator.home.checkpoints import Checkpoints, number_of
 from orchestrator.home.directories import (
     Home,
     SweepDirectory,
+    entries,
+    files_below,
     make_home,
     remove_abandoned,
     whole_directory,
@@ -68,20 +71,34 @@ def export_home(home: Home, path: Path) -> Copied:
 
     Raises:
         UserError: if the home has no runs and no sweeps, or a name that an import would refuse.
+        SweepError: if a part cannot be read. Then nothing is written, because an import would miss that part.
     """
     store, sweep_ids = RunStore(home), home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
         raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
+    refused: list[str] = []
+
+    def add(name: str, content: Callable[[], Content]) -> None:
+        try:
+            _add(archive, content())
+        except PermissionError as error:
+            refused.append(f"{name} ({error.filename}: {error.strerror})")
+
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
         aside = Path(directory, path.name)
         aside.touch(0o600)  # A home has logs and errors of its user.
         with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
             _add(archive, [(MARK, LAYOUT, time.time())])
             for sweep_id in sweep_ids:
-                _add(archive, _sweep_content(home.sweep(sweep_id)))
+                add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
             keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
             for key in keys:
-                _add(archive, _files(store.directory(key), f"runs/{key}"))
+                add(f"run {key}", partial(_files, store.directory(key), f"runs/{key}"))
+        if refused:
+            raise SweepError(
+                f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
+                f"exported: {first_of(refused)}. Ask their owner, or renew the login to the disk"
+            )
         flush(aside)
         os.replace(aside, path)
     return Copied(len(keys), len(sweep_ids))
@@ -104,10 +121,11 @@ def _entry(name: str, path: Path) -> tuple[str, bytes, float]:
 
 
 def _files(directory: Path, name: str) -> Content:
-    """Return the files below a directory, except hidden files, links, pipes and devices."""
+    """Return the files below a directory, except hidden files, links, pipes and devices. Raises ``OSError`` if this
+    user may not read some of them."""
     if not is_directory(directory):
         return []
-    paths = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if is_file(path))
+    paths = (path.relative_to(directory) for path in files_below(directory))
     whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     return [_entry(f"{name}/{path.as_posix()}", directory / path) for path in whole]
 
@@ -116,8 +134,9 @@ def _sweep_content(files: SweepDirectory) -> Content:
     name = f"sweeps/{files.id}"
     entry, journal, written = _entry(f"{name}/{files.journal.name}", files.journal)
     content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
-    for path in sorted(files.directory.glob("[!.]*")):
-        if is_file(path) and path != files.journal and not path.name.endswith(LEFT_OUT):
+    for path in entries(files.directory):
+        is_wanted = path != files.journal and not path.name.endswith(LEFT_OUT) and not path.name.startswith(".")
+        if is_wanted and is_file(path):
             content.append(_entry(f"{name}/{path.name}", path))
     for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
         content += _files(directory, f"{name}/{directory.name}")

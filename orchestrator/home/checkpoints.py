@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.home.directories import SweepDirectory, flaw_of, seal, whole_directory, whole_lines
+from orchestrator.home.directories import SweepDirectory, entries, flaw_of, seal, whole_directory, whole_lines
 from orchestrator.home.foreign_files import is_directory, own_path, parse_json, read_json, typed
 from orchestrator.home.journal import checked_request
 from orchestrator.search.base import Request
@@ -101,7 +101,7 @@ class Checkpoints:
     def _whole(self) -> defaultdict[str, list[Path]]:
         """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
         stacks: defaultdict[str, list[Path]] = defaultdict(list)
-        own = [path for path in self._root.glob("[!.]*.*") if NUMBERED.fullmatch(path.name) and is_directory(path)]
+        own = [path for path in entries(self._root) if NUMBERED.fullmatch(path.name) and is_directory(path)]
         for path in sorted(own, key=number_of):
             stacks[path.stem].append(path)
         return stacks

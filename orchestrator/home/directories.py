@@ -34,7 +34,7 @@ from orchestrator.home.foreign_files import (
     read_bytes,
     read_json,
 )
-from orchestrator.home.machine_errors import trouble_in
+from orchestrator.home.machine_errors import is_damage
 from trainables.files import flush
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -83,10 +83,13 @@ class SweepDirectory:
             yield
 
     def is_driven(self) -> bool:
-        """Return True if any process holds the sweep's lock. Does not write anything."""
+        """Return True if any process holds the sweep's lock. Does not write anything. Raises ``OSError`` if the lock
+        exists but cannot be opened."""
         try:
             descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+        except OSError as error:
+            if not is_damage(error):
+                raise
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -153,10 +156,14 @@ class Home:
 
     def sweep_ids(self) -> list[str]:
         """Return the ids of all sweeps, the last written first. Directories with other names come last, and those with
-        names that cannot be shown or be part of a path, and links, are not sweeps (`doctor` lists them)."""
+        names that cannot be shown or be part of a path, and links, are not sweeps (`doctor` lists them).
+
+        A directory that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its
+        directory of sweeps cannot be read.
+        """
         self.check_links()
-        journals = (path for path in self.root.glob("sweeps/[!.]*/journal.jsonl") if is_file(path))
-        found = [path for path in journals if NAME.fullmatch(path.parent.name) and is_directory(path.parent)]
+        journals = [path / "journal.jsonl" for path in entries(self.root / "sweeps") if NAME.fullmatch(path.name)]
+        found = [path for path in journals if is_directory(path.parent) and may_be_file(path)]
 
         def newest(path: Path) -> tuple[bool, str, list[str]]:
             name = path.parent.name
@@ -179,6 +186,34 @@ def last_written(journal: Path) -> str:
     return min(written, times[-1].decode()) if times else written
 
 
+def entries(directory: Path) -> list[Path]:
+    """Return the paths in a directory, sorted, and none if it is missing. Raises ``OSError`` if it cannot be read:
+    ``Path.glob`` returns nothing then, as if it were empty."""
+    try:
+        return sorted(directory / name for name in os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Return the paths of all plain files below a directory, sorted. Raises ``OSError`` as :func:`entries`."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    found = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names]
+    return sorted(path for path in found if is_file(path))
+
+
+def may_be_file(path: Path) -> bool:
+    """Return True for a plain file, or if this user may not know whether it is one."""
+    try:
+        return is_file(path)
+    except OSError as error:
+        return not is_damage(error)
+
+
 def check_home(root: Path) -> None:
     """Raise :class:`UserError` if a home's path is a URL, a circular link, a file or below a file."""
     if ADDRESS.match(str(root)):
@@ -193,9 +228,10 @@ def check_home(root: Path) -> None:
 
 
 def make_home(root: Path) -> None:
-    """Create a home's directory. Raises :class:`UserError` if that fails or the file system does not support locks."""
+    """Create a home's directory, which only this user can open until they change its mode. Raises :class:`UserError` if
+    that fails or the file system does not support locks."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
     Home(root).check_links()
@@ -253,7 +289,7 @@ def flaw_of(directory: Path, *names: str) -> str:
             if _checksum(directory / name) != sums[name]:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
-        if trouble_in(error) not in (None, errno.EIO):
+        if not is_damage(error):
             raise  # The machine is at fault, not the file.
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return ""

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 ERRORS = {
     errno.ENOSPC: "the disk of {place} is full: free some space",
     errno.EDQUOT: "the disk of {place} has reached the quota of this user: free some space",
+    errno.EACCES: "{place} cannot be opened by this user: change its permissions, or renew the login to its disk "
+    "(such as a Kerberos ticket)",
     errno.EROFS: "the disk of {place} is read-only: make it writable",
     errno.EIO: "the disk of {place} has read or write errors: check its hardware",
     errno.ESTALE: "the disk of {place} has a stale file handle: mount it again",
@@ -20,6 +22,11 @@ ERRORS = {
     "raise the limit (`ulimit -u`, or the container's limit)",
 }
 """State of the machine and remedy, by error number."""
+for _name in ("ENOKEY", "EKEYEXPIRED", "EKEYREVOKED", "EKEYREJECTED"):
+    if _code := getattr(errno, _name, None):  # Linux only.
+        ERRORS[_code] = "the login to the disk of {place} has expired: renew it (`kinit`, for example)"
+DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO)
+"""Error numbers that mean that a file is missing, or has lost its content."""
 NO_THREAD = "can't start new thread"
 """Message of Python's ``threading``, which has no error number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
@@ -31,6 +38,12 @@ SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 def trouble_in(error: BaseException) -> int | None:
     """Return the number of the machine error behind an exception, or None for any other exception."""
     return next((number for number in map(_number, with_causes(error)) if number in ERRORS), None)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return True if an exception while reading a file shows that the file is missing or damaged. Any other error of
+    the system, such as a missing permission, says nothing about the file."""
+    return not isinstance(error, OSError) or error.errno is None or error.errno in DAMAGE
 
 
 def trouble_words(error: BaseException, place: object) -> str:

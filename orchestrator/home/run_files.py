@@ -29,6 +29,7 @@ from orchestrator.home.foreign_files import (
     read_json,
     typed,
 )
+from orchestrator.home.machine_errors import is_damage
 from trainables.base import Outcome, Status
 from trainables.files import write_whole
 from trainables.probes.base import NAME, Probe
@@ -94,12 +95,15 @@ def checked_outcome(values: Any) -> Outcome:
 
 
 def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
-    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``."""
+    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``. Raises
+    ``OSError`` if the run cannot be read for another reason than damage."""
     if flaw := flaw_of(directory) if whole else flaw_of(directory, OUTCOME):
         return flaw
     try:
         return read_outcome(directory)
     except (ValueError, OSError) as error:
+        if not is_damage(error):
+            raise
         return f"{OUTCOME}: {type(error).__name__}: {error}".partition("\n")[0]
 
 

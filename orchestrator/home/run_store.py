@@ -17,7 +17,14 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home, remove_abandoned, seal, whole_directory, whole_lines
+from orchestrator.home.directories import (
+    Home,
+    entries,
+    remove_abandoned,
+    seal,
+    whole_directory,
+    whole_lines,
+)
 from orchestrator.home.foreign_files import KEY, NAME, checked_key, is_directory, is_file, own_path, read_text
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from trainables.base import Outcome
@@ -49,9 +56,8 @@ class RunStore:
         return self.home.runs / checked_key(key)
 
     def stored_keys(self) -> list[str]:
-        if not self.home.runs.exists():
-            return []
-        return sorted(path.name for path in self.home.runs.iterdir() if KEY.fullmatch(path.name) and is_directory(path))
+        paths = entries(self.home.runs)
+        return [path.name for path in paths if KEY.fullmatch(path.name) and is_directory(path)]
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""
@@ -63,7 +69,8 @@ class RunStore:
         return path if is_file(path) else None
 
     def find(self, key: str) -> StoredRun | None:
-        """Return a stored run, or None if it must be trained. Log and delete a damaged run."""
+        """Return a stored run, or None if it must be trained. Log and delete a damaged run. Raises ``OSError`` for a
+        run that cannot be read for another reason, such as its permissions."""
         if not self.has(key):
             return None
         outcome = read_run(self.directory(key), whole=True)
@@ -126,6 +133,7 @@ class RunStore:
 
     def own_keys(self) -> list[str]:
         """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
+        # If a journal cannot be read, the error ends this: its runs would look unused.
         journals = {
             sweep_id: b"\n".join(_lines(self.home.sweep(sweep_id).journal)) for sweep_id in self.home.sweep_ids()
         }

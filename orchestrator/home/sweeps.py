@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, is_file, open_file, own_path, read_text
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
+from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
@@ -213,11 +215,20 @@ class UnreadableError(SweepError):
     """
 
     def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
-        written = files.directory / REPORT
-        self.id, self.why, self.report = files.id, why, written if is_file(written) else None
-        self.answer = stored_answer(files)
+        self.id, self.why, self.report, self.answer = files.id, why, None, stored_answer(files)
+        with suppress(OSError):
+            if is_file(written := files.directory / REPORT):
+                self.report = written
         remedy = f"Its answer is in {self.report}." if self.report else remedy
         super().__init__(" ".join(filter(None, (f"{self.id} cannot be read: {why.rstrip('.')}.", remedy))))
+
+    @classmethod
+    def of(cls, files: SweepDirectory, error: OSError) -> UnreadableError:
+        """Return the error for a file of a sweep, or of one of its runs, that the system does not let us read."""
+        place = error.filename or files.directory
+        if words := trouble_words(error, place):
+            return cls(files, words, "Nothing was lost or changed." if error.errno == errno.EACCES else "")
+        return cls(files, f"{place}: {error.strerror}")
 
 
 def stored_answer(files: SweepDirectory) -> str:
@@ -251,7 +262,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
     except OSError as error:
-        raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
+        raise UnreadableError.of(files, error) from error
     except UntrustedCodeError as error:
         raise UnreadableError(files, str(error), remedy="") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.

@@ -1,12 +1,14 @@
-"""MLflow's page of a store, served on loopback."""
+"""MLflow's page of a store, served on a Unix socket that only this user can open."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import quote
 
 from mlflow import MlflowClient
@@ -14,7 +16,6 @@ from mlflow import MlflowClient
 from orchestrator import environment
 from orchestrator.record.store import Store, all_runs, store_errors
 
-HOST = "127.0.0.1"
 TRAINING = "workflowType=machine_learning"
 """Selects the page for training runs instead of the page for language models."""
 CHARTS = "compareRunsMode=CHART"
@@ -23,13 +24,12 @@ END_S = 5.0
 """Seconds for MLflow's server to end by itself. On a busy machine it took more than a minute."""
 
 
-def address(port: int) -> str:
-    """Return the address of the page with the list of experiments."""
-    return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
+ALL = f"#/experiments?{TRAINING}"
+"""Address of the list of experiments, after that of MLflow's page."""
 
 
-def places(store: Store, port: int) -> dict[str, dict[str, str]]:
-    """Return addresses on MLflow's page at ``port``, by sweep id and by content.
+def places(store: Store, page: str) -> dict[str, dict[str, str]]:
+    """Return addresses on MLflow's page, whose own address is ``page``, by sweep id and by content.
 
     They show the transitions and runs of all sweeps of the experiment, and the sweep's record. Raises
     :class:`StoreError` if the store fails.
@@ -40,7 +40,7 @@ def places(store: Store, port: int) -> dict[str, dict[str, str]]:
         sweeps = all_runs(client, experiments, "tags.kind = 'sweep'")
     links = {}
     for run in sweeps:
-        base = f"http://{HOST}:{port}/#/experiments/{run.info.experiment_id}/runs"
+        base = f"{page}#/experiments/{run.info.experiment_id}/runs"
         # MLflow lists nested runs flat only if they are sorted by a metric.
         transitions = f"{base}?{TRAINING}&{_query('transition', 'transition')}"
         links[run.data.tags.get("sweep", "")] = {
@@ -57,14 +57,15 @@ def _query(kind: str, metric: str) -> str:
     return f"searchFilter={kinds}&orderByKey={order}&orderByAsc=true"
 
 
-def serve(store: Store, port: int) -> int:
-    """Serve the page until interrupted or terminated, and return the server's exit code (0 after an interruption).
+def serve(store: Store, socket: Path) -> int:
+    """Serve the page on a Unix socket until interrupted or terminated, and return the server's exit code (0 after an
+    interruption). MLflow lets every user open the socket, so its directory must belong to this user alone.
 
     One worker with threads starts in a third of the time of MLflow's default of four. A separate process group makes
     the server's children stop with it.
     """
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
-    command += ["--uvicorn-opts", "--log-level=warning"]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--no-serve-artifacts"]
+    command += ["--uvicorn-opts", f"--log-level=warning --uds={shlex.quote(str(socket))}"]
     settings = {name: value for name, value in os.environ.items() if not environment.is_foreign(name)} | {
         # Not an option: it may contain a password, and every user of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
+from orchestrator.commands import command_line
 from orchestrator.errors import UserError
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
@@ -49,18 +50,19 @@ Made = TypeVar("Made")
 
 
 class SweepPages:
-    """Reads a home for its pages, in one thread at a time."""
+    """Reads a home for its pages, in one thread at a time. ``record`` is the address of MLflow's page, or ""."""
 
-    def __init__(self, home: Home, links: Links = dict) -> None:
-        self._home = home
+    def __init__(self, home: Home, links: Links = dict, record: str = "") -> None:
+        self.home = home
+        self._record = record
         self._links = links
-        self.nonce = secrets.token_urlsafe(16)
-        """Word that allows the scripts of these pages. Text from a home cannot contain it."""
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
         """Signature and result by kind and sweep."""
+        self._mark = secrets.token_hex(16)
+        """Text in the place of the nonce in kept reports. Nothing in a home can contain it."""
 
-    def index(self) -> str:
-        """Return the page of all sweeps."""
+    def index(self, nonce: str = "") -> str:
+        """Return the page of all sweeps. Its script has this ``nonce``."""
         notes: list[str] = []
         try:
             links = self._links()
@@ -68,16 +70,18 @@ class SweepPages:
             links, notes = {}, [f"MLflow's record cannot be read: {error}"]
         entries = [
             self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
-            for place, sweep_id in enumerate(self._home.sweep_ids())
+            for place, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
         axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
-            nonce=self.nonce,
+            nonce=nonce,
+            record=self._record,
+            command=command_line,
             entries=entries,
-            home=self._home.root,
+            home=self.home.root,
             notes=notes,
             legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
@@ -85,29 +89,30 @@ class SweepPages:
             age=lambda when: age(now, when),
         )
 
-    def report(self, sweep_id: str) -> str:
-        """Return the report of a sweep: of an unreadable one, a page around the file from its end. Raises
-        :class:`UserError` if the sweep is missing, or unreadable without a report."""
-        if sweep_id in self._home.sweep_ids():
+    def report(self, sweep_id: str, nonce: str = "") -> str:
+        """Return the report of a sweep: of an unreadable one, a page around the file from its end. The scripts of the
+        page have this ``nonce``. Raises :class:`UserError` if the sweep is missing, or unreadable without a report."""
+        if sweep_id in self.home.sweep_ids():
             unread = self._stored(sweep_id)
             if isinstance(unread, UnreadableError) and unread.report is not None:
-                return render("stored.html.j2", id=sweep_id, why=unread.why)
+                return render("stored.html.j2", nonce=nonce, id=sweep_id, why=unread.why)
         stored = self._readable(sweep_id)
         directories = [run.directory / PROBES for run in stored.runs]
         probed = [directory.stat().st_mtime_ns for directory in directories if directory.is_dir()]
-        return self._once(
+        page = self._once(
             "report",
             sweep_id,
-            lambda: page_of(stored, index=f"../#{sweep_id}", nonce=self.nonce),
+            lambda: page_of(stored, index=f"../#{sweep_id}", nonce=self._mark),
             probed_at=max(probed, default=0),
         )
+        return page.replace(self._mark, nonce)
 
     def stored_report(self, sweep_id: str) -> str:
         """Return the file from the end of an unreadable sweep. Its author may be anyone, so serve it in a sandbox.
         Raises :class:`UserError` if there is none."""
-        unread = self._stored(sweep_id) if sweep_id in self._home.sweep_ids() else None
+        unread = self._stored(sweep_id) if sweep_id in self.home.sweep_ids() else None
         if not isinstance(unread, UnreadableError) or unread.report is None:
-            raise UserError(f"{self._home.root} has no stored report of {sweep_id!r}")
+            raise UserError(f"{self.home.root} has no stored report of {sweep_id!r}")
         try:
             return read_text(unread.report)
         except (OSError, ValueError) as error:
@@ -135,7 +140,6 @@ class SweepPages:
         svg = inline_svg(forest_figure(answers), "compared", " ".join(findings))
         return render(
             "compare.html.j2",
-            nonce=self.nonce,
             labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
             sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
             header=header,
@@ -145,25 +149,31 @@ class SweepPages:
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made], *, probed_at: int = 0) -> Made:
         """Return the result of ``make``, which is called again only if the sweep or its probes have changed."""
-        files = self._home.sweep(sweep_id)
-        written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
+        files = self.home.sweep(sweep_id)
+        try:
+            written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
+            driven = files.is_driven()
+        except OSError:
+            return make()  # It cannot be read now, such as without permission, and reports that itself.
         changes = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in written]
-        signature = changes, probed_at, files.is_driven()
+        signature = changes, probed_at, driven
         if (cached := self._cache.get((kind, sweep_id))) is None or cached[0] != signature:
-            cached = self._cache[kind, sweep_id] = (signature, make())
+            cached = (signature, make())
+            if not isinstance(cached[1], UnreadableError):  # Its cause may end without a change of the sweep's files.
+                self._cache[kind, sweep_id] = cached
         made: Made = cached[1]
         return made
 
     def _readable(self, sweep_id: str) -> StoredSweep:
-        if sweep_id not in self._home.sweep_ids():
-            raise UserError(f"{self._home.root} has no sweep {sweep_id!r}")
+        if sweep_id not in self.home.sweep_ids():
+            raise UserError(f"{self.home.root} has no sweep {sweep_id!r}")
         stored = self._stored(sweep_id)
         if not isinstance(stored, StoredSweep):
             raise UserError(f"{sweep_id} cannot be read; `sweeps` lists the reason")
         return stored
 
     def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
-        return self._once("read", sweep_id, lambda: read_known(self._home, sweep_id))
+        return self._once("read", sweep_id, lambda: read_known(self.home, sweep_id))
 
     def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
         """Return a sweep on the page for its template, with runs in training and requests to stop in words."""

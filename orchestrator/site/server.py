@@ -1,37 +1,52 @@
-"""A read-only server for the page of all sweeps. It only answers requests from this machine to its own name."""
+"""A server for the page of all sweeps and MLflow's page. It only answers this user's requests to its own name."""
 
 from __future__ import annotations
 
 import errno
+import secrets
+import shutil
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
+from orchestrator.site.access import PARAMETER, Access, kept_address
+from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, RETURNED, MlflowPage, is_allowed
 from orchestrator.site.pages import SweepPages
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+MLFLOW = "mlflow/"
+"""Folder of MLflow's page, below that of the page of all sweeps."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-STORED = "text/html; charset=utf-8; stored"
-"""Type of a page that somebody else may have written."""
+"""Policy of this program's pages. Only scripts with this response's nonce run, so text in a home can never be one."""
 SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
-"""Policy of such a page: no scripts, no forms, no navigation of other pages, and an origin of its own."""
+"""Policy of files that someone else may have written, such as stored reports: no scripts, forms or connections. The
+sandbox also gives them an origin of their own."""
+MLFLOW_POLICY = "frame-ancestors 'self'; base-uri 'none'"
+"""Policy of MLflow's own pages, which show pictures and reports in frames."""
+IDLE_S = 60
+"""Seconds until an idle connection is closed."""
+LOCKED = (
+    "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
+    "{file} in the home contains it, too."
+)
 TRIED = 20
 """Number of ports to try after the first."""
 
@@ -50,20 +65,24 @@ def free_port(first: int) -> int:
 
 
 @contextmanager
-def serving(pages: SweepPages, port: int) -> Iterator[str]:
-    """Serve the page within a block, and yield its address. Raises :class:`UserError` for a taken port."""
+def serving(pages: SweepPages, port: int, mlflow: Path | None = None) -> Iterator[str]:
+    """Serve the pages within a block, and yield the address with the token. ``mlflow`` is the socket of MLflow's
+    server. Raises :class:`UserError` for a taken port, or a home that cannot be written."""
     try:
-        server = _Server(port, pages)
+        server = _Server(port, pages, None if mlflow is None else MlflowPage(mlflow))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise UserError(
             f"port {port} cannot be used ({error.strerror}; another `ui` may use it): try --port {free_port(port + 1)}"
         ) from error
+    address = f"http://{HOST}:{server.server_port}/?{PARAMETER}={server.access.token}"
     thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
     thread.start()
     try:
-        yield f"http://{HOST}:{server.server_address[1]}/"
+        with kept_address(pages.home.root, server.server_port, address) as path:
+            server.address_file = path.name
+            yield address
     finally:
         server.shutdown()
         server.server_close()
@@ -73,34 +92,104 @@ def serving(pages: SweepPages, port: int) -> Iterator[str]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port: int, pages: SweepPages) -> None:
+    def __init__(self, port: int, pages: SweepPages, mlflow: MlflowPage | None) -> None:
         super().__init__((HOST, port), _Handler)
         self.pages, self.lock = pages, threading.Lock()
+        self.access, self.mlflow = Access(), mlflow
+        self.address_file = ""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the error of a failed request, unless the browser closed the connection."""
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
+    timeout = IDLE_S
 
     def do_GET(self) -> None:
-        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
-            return
         path, _, query = self.path.partition("?")
+        if not self._is_from_here():
+            return
+        access = self.server.access
+        if access.is_first_visit(path, query):
+            self.send_response(HTTPStatus.SEE_OTHER)
+            self._send_headers({"Location": access.root, "Set-Cookie": access.set_cookie, "Content-Length": "0"})
+            return
+        if (inside := self._inside(path)) is None:
+            return
+        if inside.startswith(MLFLOW):
+            self._pass_on(inside.removeprefix(MLFLOW), query)
+            return
+        nonce = secrets.token_hex(16)
         try:
             with self.server.lock:
-                body, kind = _page(self.server.pages, path.removeprefix("/"), query)
+                body, kind, policy = _page(self.server.pages, inside, query, nonce)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
             return
         except Exception:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="The terminal of `ui` shows the error.")
             raise  # _Server.handle_error prints it.
-        self._send(body, kind)
+        self._send(body, kind, policy=policy.format(nonce=nonce))
+
+    def do_POST(self) -> None:
+        path, _, query = self.path.partition("?")
+        if not self._is_from_here() or (inside := self._inside(path)) is None:
+            return
+        if not inside.startswith(MLFLOW):
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+            return
+        self._pass_on(inside.removeprefix(MLFLOW), query)
+
+    def _is_from_here(self) -> bool:
+        """Return True for a request to a name of this machine that no other page makes, or send the error.
+
+        A page of another port of this machine counts as another page. Browsers set these headers, not pages.
+        """
+        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
+            return False
+        origin = self.headers.get("Origin")
+        is_own = origin is None or origin == f"http://{self.headers['Host']}"
+        is_opened = self.command == "GET" and self.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+        if not is_own or not (is_opened or self.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")):
+            self.send_error(HTTPStatus.FORBIDDEN, explain="Another page sent this request.")
+            return False
+        return True
+
+    def _inside(self, path: str) -> str | None:
+        """Return the path below the secret folder, or send the error of a browser without token and return None."""
+        inside = self.server.access.inside(path, self.headers.get("Cookie", ""))
+        if inside is None:
+            self.send_error(HTTPStatus.FORBIDDEN, explain=LOCKED.format(file=self.server.address_file))
+        return inside
+
+    def _pass_on(self, path: str, query: str) -> None:
+        """Answer with MLflow's answer."""
+        length = self.headers.get("Content-Length", "0")
+        if not (path.isascii() and query.isascii() and is_allowed(self.command, path)):
+            explained = "This server passes on only requests that read, name, tag or delete records."
+            self.send_error(HTTPStatus.FORBIDDEN, explain=explained)
+            return
+        if not length.isdecimal() or int(length) > MOST_BYTES or "Transfer-Encoding" in self.headers:
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        if self.server.mlflow is None:
+            self.send_error(HTTPStatus.NOT_FOUND, explain="This server has no record.")
+            return
+        body = self.rfile.read(int(length))
+        answer = self.server.mlflow.request(self.command, path, query, dict(self.headers.items()), body)
+        if answer is None:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain="MLflow starts; reload this page in some seconds.")
+            return
+        with answer:
+            self.send_response(answer.status)
+            policy = SANDBOX if FILES.fullmatch(path) else MLFLOW_POLICY
+            returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED}
+            self._send_headers(returned | {"Content-Security-Policy": policy})
+            shutil.copyfileobj(answer, self.wfile)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a page that explains the error."""
@@ -108,37 +197,40 @@ class _Handler(BaseHTTPRequestHandler):
         explained = explain or message or known
         self._send(render("error.html.j2", code=int(code), phrase=phrase, explained=explained), HTML, code)
 
-    def _send(self, text: str, kind: str, status: int = HTTPStatus.OK) -> None:
+    def _send(self, text: str, kind: str, status: int = HTTPStatus.OK, policy: str = SANDBOX) -> None:
         body = text.encode()
         self.send_response(status)
-        for name, value in (
-            ("Content-Type", HTML if kind == STORED else kind),
-            ("Content-Length", str(len(body))),
-            ("Cache-Control", "no-store"),
-            ("Content-Security-Policy", SANDBOX if kind == STORED else POLICY.format(nonce=self.server.pages.nonce)),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Referrer-Policy", "same-origin"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        self._send_headers(headers | {"Content-Security-Policy": policy})
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def _send_headers(self, headers: Mapping[str, str]) -> None:
+        always = {
+            "Referrer-Policy": "same-origin",
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+        }
+        for name, value in {**headers, **always}.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Print nothing: the terminal shows the address, not every request."""
 
 
-def _page(pages: SweepPages, path: str, query: str) -> tuple[str, str]:
-    """Return the page of a path and its type. Raises :class:`UserError` for an unknown path."""
+def _page(pages: SweepPages, path: str, query: str, nonce: str) -> tuple[str, str, str]:
+    """Return the page of a path, its type and its policy. Raises :class:`UserError` for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
-        return pages.index(), HTML
+        return pages.index(nonce), HTML, POLICY
     if path == "compare":
-        return pages.compare(parse_qs(query).get("sweep", [])), HTML
+        return pages.compare(parse_qs(query).get("sweep", [])), HTML, POLICY
     if folder == "sweep" and name:
-        return pages.report(name), HTML
+        return pages.report(name, nonce), HTML, POLICY
     if folder == "stored" and name:
-        return pages.stored_report(name), STORED
+        return pages.stored_report(name), HTML, SANDBOX
     if folder in ("figure", "narrow") and name.endswith(".svg"):
-        return pages.figure(name.removesuffix(".svg"), narrow=folder == "narrow"), SVG
+        return pages.figure(name.removesuffix(".svg"), narrow=folder == "narrow"), SVG, SANDBOX
     raise UserError("This address has no page.")

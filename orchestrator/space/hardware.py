@@ -1,7 +1,7 @@
 """The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU.
 
-A container or a batch system may limit memory and CPU time. Linux keeps such limits in control groups (cgroups),
-version 2: see ``Documentation/admin-guide/cgroup-v2.rst`` of the kernel.
+A container or a batch system may limit memory and CPU time. Linux keeps such limits in control groups (cgroups) of
+version 2, or 1 as on RHEL 8: see ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/`` of the kernel.
 """
 
 from __future__ import annotations
@@ -121,24 +121,40 @@ class Limits:
     cpus: float = math.inf
 
 
+UNLIMITED_BYTES = 1 << 62
+"""Memory limits of version 1 above this are its way to write that there is none."""
+
+
 def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
-    """Return the limits of this process, from its control group and all its parents."""
+    """Return the limits of this process, from its control groups and all their parents."""
     memory, cpus = [math.inf], [math.inf]
     for group in _groups(groups, own):
         memory += _numbers(group / "memory.max")
+        memory += [limit for limit in _numbers(group / "memory.limit_in_bytes") if limit < UNLIMITED_BYTES]
         if quota := _numbers(group / "cpu.max"):
             cpus.append(quota[0] / quota[1])
+        quota, period = _numbers(group / "cpu.cfs_quota_us"), _numbers(group / "cpu.cfs_period_us")
+        if quota and period and min(quota + period) > 0:  # -1: no quota.
+            cpus.append(quota[0] / period[0])
     return Limits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
-    """Yield the directories of this process's group of version 2 and of its parents."""
+    """Yield the directories of this process's groups and of their parents.
+
+    Version 2 has one tree, at the mount point or, beside version 1, in ``unified``. Version 1 has a tree for each set
+    of controllers, such as ``cpu,cpuacct``.
+    """
     lines = []
     with suppress(OSError):  # Not Linux, or /proc is hidden.
         lines = own.read_text(encoding="utf-8").splitlines()
-    for path in [line.removeprefix("0::") for line in lines if line.startswith("0::")]:
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         parts = path.strip("/").split("/")
-        yield from (groups.joinpath(*parts[:length]) for length in range(len(parts) + 1))
+        trees = [groups / controllers] if controllers else [groups, groups / "unified"]
+        for tree in trees:
+            yield from (tree.joinpath(*parts[:length]) for length in range(len(parts) + 1))
 
 
 def _numbers(path: Path) -> list[float]:

@@ -17,7 +17,7 @@ from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_runs import (
@@ -46,6 +46,7 @@ from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.terminal.live_view import LiveView
+from orchestrator.terminal.output import is_closed
 from orchestrator.trusted_code import list_path, trust_code_of
 from trainables.base import Status
 
@@ -73,6 +74,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         engine = blocks.enter_context(_engine_for(spec, options))
         log.info(engine.describe())
 
+        if is_closed(console):
+            raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
         if resumed is None:
             sweep = create_sweep(spec, home, fresh=options.fresh)
         else:  # Resources and probes do not change results.
@@ -237,6 +240,7 @@ class _Progress(StopRequests):
 
     def __init__(self, campaign: Campaign, recorder: Recorder, console: Console, limit: TimeLimit) -> None:
         super().__init__(campaign, limit)
+        self._console = console
         self._sweep = campaign.sweep
         self._recorder = recorder
         for record in campaign.records:
@@ -247,6 +251,9 @@ class _Progress(StopRequests):
     def look(self) -> None:
         super().look()
         self.monitor.look()
+        if is_closed(self._console) and not self._campaign.stopping:
+            log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
+            self._stop()
 
     def ended(self, record: RunRecord) -> None:
         self._recorder.run_ended(self._sweep, record)

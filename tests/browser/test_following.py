@@ -75,4 +75,4 @@ def test_the_page_follows_a_running_sweep(page: Page, tmp_path: Path, monkeypatc
             page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs? ·/)[1]) > {ended + 1}")
             page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
             driver.send_signal(signal.SIGINT)
-            page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))
+            page.wait("interrupted", "To resume it, run orchestrator run", without=("in training",))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from mlflow.entities import Run
 
 from orchestrator.site.server import free_port
 from tests.browser.chromium import Page
-from tests.cli.program import command, line
+from tests.cli.program import command, started
+from tests.site.browsing import get, opened
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 
@@ -54,7 +54,7 @@ class Site:
 
 
 @pytest.fixture(scope="module", name="site")
-def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def served_site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home = tmp_path_factory.mktemp("home")
     smoke = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]")
     decides = spec(seeds=8, search={"method": "pairs", "aim": "factor"})
@@ -70,12 +70,16 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def kind(name: str) -> tuple[Run, ...]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
-    own = free_port(5000)
-    beside = free_port(own + 1)
-    server = subprocess.Popen(line("ui", "--home", home, "--port", own), cwd=ROOT)
+    server = started("ui", "--home", home, "--port", free_port(5000))
     try:
-        base, index = f"http://127.0.0.1:{beside}", f"http://127.0.0.1:{own}/"
-        wait_for(lambda: _answers(f"{base}/health", server), START_S)
+        assert server.stdout is not None
+        first = server.stdout.readline().rpartition(" ")[2].strip()
+        own = opened(first)
+        wait_for(lambda: _answers(f"{own}mlflow/health", server), START_S)
+        page.open(first)  # Stores the cookie in the browser.
+        index = str(page.run("return location.href"))
+        assert index == own
+        base = f"{index}mlflow"
         ids = (str(experiment.experiment_id), str(telling.experiment_id))
         yield Site(base, index, *ids, kind("sweep")[0], kind("run"), kind("transition"), home)
     finally:
@@ -83,10 +87,10 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         server.wait(60)
 
 
-def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
+def _answers(url: str, server: subprocess.Popen[str]) -> bool:
     assert server.poll() is None, "the server ended"
-    with suppress(OSError), urllib.request.urlopen(url, timeout=5):
-        return True
+    with suppress(OSError):
+        return get(url) == "OK"
     return False
 
 

@@ -30,14 +30,15 @@ class Served:
 
 
 @pytest.fixture(scope="module", name="site")
-def served_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served_sweep(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home, sweep_spec = Home(tmp_path_factory.mktemp("home")), spec(seeds=4)
     runs = runs_of(sweep_spec)
     place = [(run.mix.name, run.size, run.seed) for run in runs].index(UNLUCKY)
     unlucky = replace(outcome_of(runs[place]), accuracy=dict.fromkeys(runs[place].mix.tasks, FLOOR))
     sweep = write_sweep(home, sweep_spec, outcomes={place: unlucky})
     with serving(SweepPages(home), 0) as address:
-        yield Served(address, read_sweep(home, sweep.id))
+        page.open(address)
+        yield Served(str(page.run("return location.href")), read_sweep(home, sweep.id))
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,8 @@ TRANSITIONS = (
     *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
     *("transition_absolute", "low_absolute", "high_absolute"),
     *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
-    *("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
+    *("decided", "claim", "claim_from", "claim_to"),
+    *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
     *("synergy", "synergy_low", "synergy_high"),
     "words",
 )

@@ -104,7 +104,7 @@ def test_explain_wraps_at_the_width_of_the_terminal(run: Program, home: Path, mo
     monkeypatch.setenv("COLUMNS", "50")
     output = run("explain", "logistic", "--home", home).succeeded()
     # Commands stay on one line for copy and paste.
-    assert max(len(row) for row in output.splitlines() if "python -m" not in row) <= 50
+    assert max(len(row) for row in output.splitlines() if "  orchestrator run " not in row) <= 50
     words = re.sub(r"\x1b\[\d*m", "", " ".join(output.split()))
     assert words.startswith(" ".join(" ".join([f"Sweep {stored.id}", *paragraphs]).split()))
 

@@ -23,7 +23,7 @@ from tests.sweep.sweeps import ended, spec
 
 def printed_command(output: str, after: str) -> list[str]:
     """Return the words of the command on the line after the one that begins with ``after``."""
-    [line] = re.findall(rf"^{after}.*\n +python -m orchestrator (.*)$", output, re.MULTILINE)
+    [line] = re.findall(rf"^{after}.*\n +orchestrator (.*)$", output, re.MULTILINE)
     return shlex.split(line)
 
 
@@ -61,7 +61,7 @@ def test_the_printed_next_step_trains_the_announced_runs(
     explained = run("explain", before, "--home", home).out
     [why] = re.findall(r"^next +(.*)$", output, re.MULTILINE)
     assert why in " ".join(explained.split())
-    [line] = re.findall(r"^ +python -m orchestrator (.*)$", explained, re.MULTILINE)
+    [line] = re.findall(r"^ +orchestrator (.*)$", explained, re.MULTILINE)
     assert set(shlex.split(line)[2:]) <= set(words), "explain gives the same options, and the sweep's own space"
     run(*(words if trains == "x2" else [*shlex.split(line), "--engine=local"])).succeeded()
     assert newest(home) != before
@@ -86,8 +86,8 @@ def values(options: RunOptions) -> dict[str, object]:
 @pytest.mark.parametrize("given", GIVEN)
 def test_a_printed_resume_line_is_parsed_as_the_same_options(given: dict[str, Any]) -> None:
     options = RunOptions(space="my space.yaml", **given)
-    assert shlex.split(options.resumed("asked-1"))[:4] == ["python", "-m", "orchestrator", "run"]
-    words = with_bare_resume(shlex.split(options.resumed("asked-1"))[3:])
+    assert shlex.split(options.resumed("asked-1"))[:2] == ["orchestrator", "run"]
+    words = with_bare_resume(shlex.split(options.resumed("asked-1"))[1:])
     program = typer.Typer()
     program.command()(run_command)
     params = typer.main.get_command(program).make_context("run", words[1:]).params
@@ -124,7 +124,7 @@ def test_printed_lines_can_be_pasted_and_a_tilde_is_the_home_directory(
     output = run("run", "~/asked.yaml", f"--home={home}", "--engine=local").succeeded()
     expanded = user / "a home; of mine"
     sweep_id = newest(expanded)
-    lines = re.findall(r"python -m orchestrator ([^`\n]*)", output)
+    lines = re.findall(r"(?<![/-])\borchestrator ((?:plan|run|explain|ui)\b[^`\n]*)", output)
     assert [line.split()[0] for line in lines] == ["plan", "run", "explain", "ui"]
     assert run(*shlex.split(lines[0])).code == 0
     lines.append(run("explain", sweep_id, "--home", home).out.strip().splitlines()[-1])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import stat
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
-from orchestrator.engine.ray.files import TOKEN, TOKEN_PATH, protect_token, temporary_directory
+from orchestrator.engine.ray import files
+from orchestrator.engine.ray.files import LOCK, TOKEN, TOKEN_PATH, place_for_sessions, private_directory, protect_token
 from orchestrator.errors import UserError
+from tests.cli.program import ROOT
 
 READ_ONLY = Path("/proc")
 """A directory in which even root cannot create a file."""
@@ -25,10 +31,52 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("bad", [Path("/tmp") / ("x" * 90), Path("/no/such"), READ_ONLY])
 def test_a_temporary_directory_that_ray_cannot_use_is_refused(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
-    assert temporary_directory() == Path("/tmp")
+    assert place_for_sessions() == Path("/tmp")
     monkeypatch.setenv("RAY_TMPDIR", str(bad))
-    with pytest.raises(UserError, match=f"{bad}: set RAY_TMPDIR to a directory that can be written, .* at most 39"):
-        temporary_directory()
+    with pytest.raises(UserError, match=f"{bad}: set RAY_TMPDIR to a directory that can be written, .* at most 28"):
+        place_for_sessions()
+
+
+HOLD = """
+import sys
+from orchestrator.engine.ray.files import private_directory
+with private_directory() as directory:
+    print(directory, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_private_directory_is_removed_at_the_end_and_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LONGEST", 1000)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    foreign, victim = tmp_path / "ray-abcdefgh", tmp_path / "victim"
+    for directory in (foreign, victim, tmp_path / "ray"):
+        directory.mkdir(0o700)
+        (directory / "precious").touch()
+    (tmp_path / "ray-link1234").symlink_to(victim)
+    (victim / LOCK).touch()
+    code = f"from orchestrator.engine.ray import files; files.LONGEST = 1000\n{HOLD}"
+    held, killed = (
+        subprocess.Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) for _ in range(2)
+    )
+    used, left = (Path(str(one.stdout and one.stdout.readline()).strip()).parent for one in (held, killed))
+    killed.kill()
+    killed.wait()
+    (left / "session" / "logs").mkdir(parents=True)
+    with private_directory() as own:
+        own.mkdir(mode=0o777)
+        assert stat.S_IMODE(own.parent.stat().st_mode) == 0o700
+        assert used.is_dir()
+        assert not left.exists()
+        (own / "log").touch()
+    assert not own.parent.exists()
+    held.communicate("")
+    assert not used.exists()
+    names = {"ray", "ray-abcdefgh", "ray-link1234", "victim"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert all((tmp_path / name / "precious").exists() for name in names)
 
 
 def test_only_the_user_can_ever_read_the_token(token: Path) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shlex
 import urllib.request
+from pathlib import Path
 
 import psutil
 import pytest
 import ray
 
+from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import PATIENT, RaySession
 from orchestrator.errors import UserError
 from orchestrator.space.resources import Resources
+from tests.cli.program import ROOT, line, process
+from tests.sweep.sweeps import spec
 
 
 def node() -> str:
@@ -58,6 +65,32 @@ def test_a_ray_of_the_users_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     with pytest.raises(UserError, match=r"call ray\.shutdown\(\) first"):
         RaySession().begin()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("run", "units.yaml"), ("doctor",)])
+def test_a_limit_on_addresses_is_refused_with_advice(words: tuple[str, ...], tmp_path: Path) -> None:
+    """As on login nodes. Ray's processes would abort with 60 lines of C++."""
+    (tmp_path / "units.yaml").write_text(spec(sizes=[8, 16], seeds=1).to_yaml())
+    command = [
+        "bash",
+        "-c",
+        f"ulimit -v {8 << 20}; exec {shlex.join([*line(*words), '--home', str(tmp_path / 'home')])}",
+    ]
+    variables = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = process(command, cwd=tmp_path, environment=variables, within_s=200)
+    text = " ".join((ended.out + ended.err).split())
+    assert "`ulimit -v` allows 8.6 GB of addresses to each process" in text
+    assert "`ulimit -v unlimited`" in text
+    assert "StackTrace" not in text
+    assert ended.code == (2 if "run" in words else 1)
+    assert not list((tmp_path / "home").glob("sweeps/*"))
+
+
+@pytest.mark.parametrize("limit", [resource.RLIM_INFINITY, 1 << 50])
+def test_a_wide_limit_on_addresses_is_allowed(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    session._check_address_space()
 
 
 @pytest.mark.night

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,17 +50,6 @@ def serving(home: Path, port: int) -> Iterator[Store]:
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
-
-
-def experiments_at(port: int) -> list[str]:
-    """Return the names of the experiments of the server at ``port``."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/search",
-        data=b'{"max_results": 10}',
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        return [experiment["name"] for experiment in json.load(answer)["experiments"]]
 
 
 def _answers(store: Store, server: subprocess.Popen[bytes]) -> bool:

@@ -52,3 +52,48 @@ def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
 def test_cores_of_the_scheduler_count() -> None:
     command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), sys.executable, "-c", SHOW]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+UNLIMITED = "9223372036854771712"
+"""Limit of memory of a group of version 1 without a limit: the largest number of whole pages."""
+SLURM = "11:memory:/slurm/uid_1/job_2/step_0/task_0\n4:cpu,cpuacct:/slurm/uid_1/job_2\n1:name=systemd:/system.slice"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        (
+            SLURM,
+            {
+                "memory__slurm__uid_1__job_2__memory.limit_in_bytes": "4000000000",
+                "memory__slurm__uid_1__job_2__step_0__memory.limit_in_bytes": "3000000000",
+                "memory__slurm__uid_1__job_2__step_0__task_0__memory.limit_in_bytes": UNLIMITED,
+                "cpu,cpuacct__slurm__uid_1__job_2__cpu.cfs_quota_us": "-1",
+                "cpu,cpuacct__slurm__cpu.cfs_quota_us": "250000",
+                "cpu,cpuacct__slurm__cpu.cfs_period_us": "100000",
+            },
+            Limits(3 * GB, 2.5),
+        ),
+        # A container sees its own group as the root.
+        (
+            "3:memory:/docker/abc\n2:cpu:/docker/abc\n0::/",
+            {
+                "memory__memory.limit_in_bytes": "2000000000",
+                "cpu__cpu.cfs_quota_us": "50000",
+                "cpu__cpu.cfs_period_us": "100000",
+            },
+            Limits(2 * GB, 0.5),
+        ),
+        # Version 1 for memory beside version 2 for the rest.
+        (
+            "5:memory:/a\n0::/b",
+            {"memory__a__memory.limit_in_bytes": "700", "unified__b__cpu.max": "30000 10000"},
+            Limits(700, 3.0),
+        ),
+        (SLURM, {"memory__memory.limit_in_bytes": UNLIMITED, "cpu,cpuacct__cpu.cfs_quota_us": "-1"}, Limits()),
+        ("no\n4:cpu", {"cpu__cpu.cfs_quota_us": "many", "cpu__cpu.cfs_period_us": "0"}, Limits()),
+    ],
+)
+def test_limits_of_version_1_count(own: str, files: dict[str, str], expected: Limits, tmp_path: Path) -> None:
+    """As on RHEL 8 with Slurm."""
+    assert tree(tmp_path, own, **files) == expected

@@ -39,7 +39,7 @@ def test_a_process_dies_and_a_resumed_sweep_keeps_its_runs(victim: str, tmp_path
         assert code == 1
         *_, message, command = program.log.read_text().splitlines()
         assert message.startswith(f"error: {sweep_id} has stopped: Ray died")
-        assert command.endswith(f"-m orchestrator run {space} --home {home} --resume {sweep_id}")
+        assert command.endswith(f"orchestrator run {space} --home {home} --resume {sweep_id}")
     stored = journalled(home)
     again = Program(space, home, tmp_path / "again", "--resume", sweep_id)
     assert again.end() == 0

@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
     home = tmp_path / "home"
     sweep_id = only_sweep(home).id
-    assert again == f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {home} --resume {sweep_id}"
+    assert again == f"orchestrator run {tmp_path / 'space.yaml'} --home {home} --resume {sweep_id}"
     before = len(events(log))
     assert 8 <= before < 58
     run_here(sweep, home, resume=sweep_id)

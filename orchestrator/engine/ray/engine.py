@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 import ray
 from ray import tune
+from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
@@ -120,7 +123,20 @@ class RayEngine(Engine):
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial saves by itself.
             ),
         )
-        tuner.fit()
+        with _without_credentials():
+            tuner.fit()
+
+
+@contextmanager
+def _without_credentials() -> Iterator[None]:
+    """During the block, keep Tune from copying the variables of AWS into its actors' runtime environment, which Ray
+    logs. Processes on this machine inherit them anyway."""
+    names = set(class_cache.ENV_VARS_TO_PROPAGATE)
+    class_cache.ENV_VARS_TO_PROPAGATE.difference_update({name for name in names if name.startswith("AWS_")})
+    try:
+        yield
+    finally:
+        class_cache.ENV_VARS_TO_PROPAGATE.update(names)
 
 
 def try_ray(resources: Resources) -> tuple[float, float, str]:

@@ -1,9 +1,15 @@
-"""Ray's files on this machine: its temporary directory, and the token that protects its ports."""
+"""Ray's files on this machine: its private temporary directories, and the token that protects its ports."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from contextlib import suppress
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
@@ -11,16 +17,25 @@ from ray._private.authentication.authentication_token_generator import generate_
 from orchestrator import environment
 from orchestrator.errors import UserError
 
-LONGEST = 107 - len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-"""Maximum length in bytes of a temporary directory's path. Ray appends these bytes to it for a socket, and Linux limits
-the path of a socket to 107 bytes."""
+PREFIX = "ray-"
+"""Start of the names of private temporary directories."""
+TRIES, WAIT_S = 20, 0.1
+"""Attempts to remove a directory, and seconds between them."""
+LOCK = "driver.lock"
+"""File in a private temporary directory that the process that made it keeps locked."""
+INSIDE = "r"
+"""Directory for Ray in a private temporary directory. Ray makes it writable for every user, so it needs one above."""
+LONGEST = environment.LONGEST_SOCKET - len(
+    f"/{PREFIX}01234567/{INSIDE}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+)
+"""Maximum length in bytes of the path of the place for temporary directories. Ray appends these bytes for a socket."""
 TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 """Environment variables that specify a token, so that Ray does not write one."""
 
 
-def temporary_directory() -> Path:
-    """Return the directory for Ray's sessions: ``RAY_TMPDIR``, or ``/tmp``. Raises :class:`UserError` if Ray cannot use
-    it."""
+def place_for_sessions() -> Path:
+    """Return the directory for private temporary directories: ``RAY_TMPDIR``, or ``/tmp``. Raises :class:`UserError` if
+    Ray cannot use it."""
     directory = Path(os.environ.get("RAY_TMPDIR") or "/tmp")
     if len(os.fsencode(directory)) > LONGEST or not environment.is_writable(directory):
         raise UserError(
@@ -28,6 +43,54 @@ def temporary_directory() -> Path:
             f"path of at most {LONGEST} bytes"
         )
     return directory
+
+
+@contextmanager
+def private_directory() -> Iterator[Path]:
+    """Yield the path of a temporary directory for a Ray on this machine, which only this user can reach, and remove it
+    after the block. Remove directories of killed processes, too.
+
+    Ray itself creates directories that every user can write, and never removes its logs.
+    """
+    place = place_for_sessions()
+    _remove_abandoned(place)
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+    try:
+        with _locked(directory / LOCK, os.O_CREAT | os.O_EXCL):
+            yield directory / INSIDE
+    finally:
+        _remove(directory)
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove private directories of this user that no process has locked any more."""
+    for directory in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            status = directory.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+                # A directory without this file is not one of ours, or is being made now.
+                with _locked(directory / LOCK):
+                    _remove(directory)
+
+
+@contextmanager
+def _locked(path: Path, flags: int = 0) -> Iterator[None]:
+    """Hold a lock of a file. Raises ``OSError`` if the file is missing, or another process has the lock."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory, in which processes that end may still write for a moment."""
+    for _ in range(TRIES):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(WAIT_S)
 
 
 def token_file() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -12,16 +13,18 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
 from ray._private import ray_constants
+from ray._private.utils import estimate_available_memory, resolve_object_store_memory
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
 from orchestrator import environment
-from orchestrator.engine.ray.files import protect_token, temporary_directory, token_file
+from orchestrator.engine.ray.files import private_directory, protect_token, token_file
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.hardware import detect
 
@@ -51,6 +54,8 @@ ENVIRONMENT = {
 }
 STARTING = (ConnectionError, RuntimeError, ValueError, OSError, RayError)
 """Errors that ``ray.init`` raises if Ray does not start or refuses a token."""
+RESERVED = 6 << 30
+"""Bytes of addresses that each of Ray's processes reserves next to its object store, as measured with Ray 2.60."""
 PARTS = ("raylet", "gcs_server")
 """Names of the Ray processes that a sweep cannot continue without."""
 
@@ -79,20 +84,24 @@ class RaySession(AbstractContextManager["RaySession"]):
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, or if this process has started or joined Ray by itself.
+            UserError: for an invalid address, if this process has started or joined Ray by itself, or if `ulimit -v` is
+                too low for Ray.
             SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
         """
         if self._begun:
             return
         if ray.is_initialized():
             raise UserError("this process is already connected to Ray: call ray.shutdown() first")
+        if self.address is None:
+            _check_address_space()
         with ExitStack() as blocks:
             blocks.enter_context(environment.without_foreign())
             os.environ.update(ENVIRONMENT)
             protect_token(missing=self.address is None)
             blocks.enter_context(_listening(everywhere=self.address is not None))
             if self.address is None:
-                self.dashboard_url = _start_here(dashboard=self.dashboard)
+                temporary = blocks.enter_context(private_directory())
+                self.dashboard_url = _start_here(temporary, dashboard=self.dashboard)
             else:
                 _join(self.address)
             blocks.callback(ray.shutdown)
@@ -165,14 +174,27 @@ def check_dashboard() -> None:
         raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
 
 
-def _start_here(*, dashboard: bool) -> str:
-    """Start Ray on this machine. Return the address of its dashboard, or "" without one."""
+def _check_address_space() -> None:
+    """Raise ``UserError`` if this process may reserve fewer addresses than Ray's processes do. They would abort with
+    long traces, because they reserve the whole object store at once."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    needed = resolve_object_store_memory(estimate_available_memory()) + RESERVED
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise UserError(
+            f"`ulimit -v` allows {limit / 1e9:.1f} GB of addresses to each process, but Ray's reserve about "
+            f"{needed / 1e9:.0f} GB, most of which they never use: raise it (`ulimit -v unlimited`), or train without "
+            "Ray (--engine local)"
+        )
+
+
+def _start_here(temporary: Path, *, dashboard: bool) -> str:
+    """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or ""
+    without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they can import a family from a module in this directory.
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
-    temporary = str(temporary_directory() / "ray")
     try:
         with _without_hangup():
             context = _init(
@@ -181,7 +203,7 @@ def _start_here(*, dashboard: bool) -> str:
                 include_dashboard=dashboard,
                 dashboard_host="127.0.0.1",
                 num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
-                _temp_dir=temporary,
+                _temp_dir=str(temporary),
             )
     except Exception as error:
         # Ray raises a bare Exception if its raylet has not started within 30 s.

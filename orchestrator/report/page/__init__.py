@@ -7,9 +7,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from orchestrator.printing import clean
 
 
-def render(template: str, **values: object) -> str:
-    """Return a rendered template, with its values escaped. A missing value is an error, except ``nonce``: the word by
-    which a server allows the scripts of its pages, "" for a file."""
+def render(template: str, *, nonce: str = "", **values: object) -> str:
+    """Return a rendered template, with its values escaped. A missing value is an error. Scripts have the ``nonce``, if
+    given, that the policy of a served page allows."""
     environment = Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,
@@ -17,4 +17,4 @@ def render(template: str, **values: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return clean(environment.get_template(template).render(**{"nonce": "", **values}))
+    return clean(environment.get_template(template).render(nonce=nonce, **values))

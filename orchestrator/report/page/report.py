@@ -42,20 +42,20 @@ def page(
 ) -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, ``index`` the address of the page of all sweeps and ``nonce``
-    the word that allows its script, if served, and ``damage`` describes the runs and files that could not be read.
+    ``state`` is the sweep's state in one word, ``index`` and ``nonce`` the address of the page of all sweeps and the
+    nonce of scripts, if served, and ``damage`` describes the runs and files that could not be read.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
     return render(
         "report.html.j2",
+        nonce=nonce,
         sweep=sweep,
         spec=spec,
         state=state,
         changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
-        nonce=nonce,
         answer=answer,
         answered=answer_table(answer),
         sentences=finding(answer),

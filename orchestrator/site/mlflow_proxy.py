@@ -1,0 +1,75 @@
+"""MLflow's page behind this program's server, which passes on requests that read or annotate the record.
+
+MLflow has no login here. It listens on a Unix socket that only this user can open.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+
+ANSWER_S = 120.0
+"""Seconds to wait for MLflow."""
+MOST_BYTES = 1 << 20
+"""Maximum length of a request's body. Queries and annotations are short."""
+READS = re.compile(
+    r"graphql|ajax-api/\d\.0/mlflow/(runs|experiments|logged-models|datasets|traces|registered-models|model-versions"
+    r"|experiments/search-datasets)(/search[a-z-]*|/metrics|/batchGetInfos)?"
+)
+"""Queries that MLflow's page sends with POST."""
+ANNOTATES = re.compile(
+    r"ajax-api/2\.0/mlflow/("
+    r"runs/(update|delete|restore|set-tag|delete-tag)"
+    r"|experiments/(update|delete|restore|set-experiment-tag|delete-experiment-tag))"
+)
+"""Changes of names, notes and tags, and MLflow's trash. No other change is passed on: a new experiment could name any
+folder of this user as the place of its files, and uploads could then write there."""
+PASSED = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since", "range")
+"""Headers of a request that MLflow receives. ``Origin`` is missing, so MLflow never allows another origin."""
+RETURNED = (
+    *("content-type", "content-length", "content-encoding", "content-disposition", "content-range"),
+    *("cache-control", "etag", "last-modified"),
+)
+"""Headers of MLflow's answer that the browser receives."""
+FILES = re.compile(r"get-artifact|model-versions/get-artifact|ajax-api/\d\.0/mlflow(-artifacts)?/.*artifact.*")
+"""Addresses of files of the record. They are data, so the browser must not run them as pages."""
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=ANSWER_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+@dataclass(frozen=True)
+class MlflowPage:
+    """MLflow's server at a Unix socket."""
+
+    socket: Path
+
+    def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> HTTPResponse | None:
+        """Return MLflow's answer, or None while it starts."""
+        connection = _UnixConnection(self.socket)
+        passed = {name: value for name, value in headers.items() if name.lower() in PASSED}
+        try:
+            connection.request(method, f"/{path}{'?' if query else ''}{query}", body or None, passed)
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            return None
+        return connection.getresponse()
+
+
+def is_allowed(method: str, path: str) -> bool:
+    """Return True for a request that MLflow may receive."""
+    return method == "GET" or bool(READS.fullmatch(path) or ANNOTATES.fullmatch(path))

@@ -1,0 +1,36 @@
+"""The console of a sweep, whose output is not lost if the program that reads it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from orchestrator import environment
+from orchestrator.printing import Console
+
+
+class Output(Console):
+    """Console on stdout, as for ``run``. Once the reader of stdout has ended, it writes to stderr: ``| head`` ends
+    after some lines, and Ctrl-C ends ``| tee`` before the sweep can print how to resume it.
+
+    Attributes:
+        closed: True once the reader of stdout has ended.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, _environ=environment.without_empty_sizes(os.environ))
+        self.closed = False
+
+    def on_broken_pipe(self) -> None:
+        """Write the pending text to stderr, or nowhere if its reader has ended, too."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2 if self.closed else 1)  # Otherwise Python reports the error again when it flushes at its end.
+        os.close(null)
+        self.closed = True
+        self.file = sys.stderr
+        self._check_buffer()
+
+
+def is_closed(console: object) -> bool:
+    """Return True if the reader of a console's output has ended."""
+    return isinstance(console, Output) and console.closed

@@ -1,0 +1,159 @@
+"""Files that this user may not read are neither missing nor damaged: nothing is deleted, trained again or hidden.
+
+Permissions do not stop root. If root runs the tests, the program runs without root's two capabilities to ignore them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.directories import Home, SweepDirectory, flaw_of, seal
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import Sweep
+from orchestrator.search.base import Request
+from orchestrator.site.pages import SweepPages
+from tests.catalog.fabricated import write_sweep
+from tests.cli.program import Ended, line, process
+from tests.sweep.sweeps import spec
+
+CAPABILITIES = "-dac_override,-dac_read_search"
+OBEYING = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"] if os.getuid() == 0 else []
+pytestmark = pytest.mark.skipif(bool(OBEYING) and shutil.which("setpriv") is None, reason="root needs setpriv")
+
+
+@pytest.fixture(name="sweep")
+def finished_sweep(tmp_path: Path) -> Sweep:
+    """A sweep of eight runs."""
+    return write_sweep(Home(tmp_path / "home"), spec(sizes=[8, 16], seeds=2))
+
+
+def obeying(*words: object, home: Path) -> Ended:
+    """Run the program such that it obeys permissions."""
+    return process([*OBEYING, *line(*words), "--home", home], within_s=300)
+
+
+@contextmanager
+def closed(*paths: Path) -> Iterator[None]:
+    """Take away all permissions during the block."""
+    modes = [path.stat().st_mode for path in paths]
+    for path in paths:
+        path.chmod(0)
+    try:
+        yield
+    finally:
+        for path, mode in zip(paths, modes, strict=True):
+            path.chmod(mode)
+
+
+def content(home: Home) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in home.runs.rglob("*") if path.is_file()}
+
+
+def hidden(home: Home, kind: str) -> list[Path]:
+    """Return the paths to close for a kind of hidden runs."""
+    runs = [home.runs / key for key in RunStore(home).stored_keys()]
+    files = {"some runs": runs[:6], "every run": [home.runs], "one file": [run / "outcome.json" for run in runs[:6]]}
+    return files[kind]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["some runs", "every run", "one file"])
+def test_runs_that_cannot_be_read_are_said_and_kept(sweep: Sweep, kind: str, tmp_path: Path) -> None:
+    home, before = sweep.files.home, content(sweep.files.home)
+    paths = hidden(home, kind)
+    (tmp_path / "space.yaml").write_text(sweep.spec.to_yaml())
+    with closed(*paths):
+        for words in (["explain"], ["status", sweep.id], ["report", sweep.id, "--output", tmp_path / "report.html"]):
+            ended = obeying(*words, home=home.root)
+            assert ended.code == 1
+            assert "cannot be opened by this user" in ended.err
+            assert any(str(path) in ended.err for path in paths)
+            assert "No run has ended yet" not in ended.out
+        ended = obeying("home", "export", tmp_path / "home.tar.gz", home=home.root)
+        assert ended.code == 1
+        assert "cannot be read" in ended.err or "permission denied" in ended.err
+        assert not (tmp_path / "home.tar.gz").exists()
+        if kind != "every run":
+            assert "6 of 8 runs and 1 sweeps cannot be read, so nothing was exported" in ended.err
+        for resume in (["--resume", sweep.id], []):
+            ended = obeying("run", tmp_path / "space.yaml", "--engine=local", *resume, home=home.root)
+            assert ended.code == 1
+            assert "cannot be opened by this user" in ended.err
+        listed = obeying("sweeps", home=home.root).succeeded()
+        assert "cannot be opened by this user" in " ".join(listed.split())  # Lines are folded.
+    assert content(home) == before
+    assert obeying("explain", home=home.root).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sweeps", "sweep", "lock"])
+def test_sweeps_that_cannot_be_read_are_not_missing(sweep: Sweep, kind: str, tmp_path: Path) -> None:
+    files, home = sweep.files, sweep.files.home
+    path = {"sweeps": home.root / "sweeps", "sweep": files.directory, "lock": files.directory / "driver.lock"}[kind]
+    if kind == "lock":
+        path.touch()
+    with closed(path):
+        for words in (["explain"], ["rm", files.id, "--yes"], ["home", "export", tmp_path / "home.tar.gz"]):
+            ended = obeying(*words, home=home.root)
+            assert ended.code == 1, (words, ended)
+            assert str(path) in ended.err
+            assert "no sweep" not in ended.err
+            assert "this should not happen" not in ended.err
+    assert len(RunStore(home).stored_keys()) == 8
+    assert not (tmp_path / "home.tar.gz").exists()
+    assert obeying("explain", home=home.root).code == 0
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EKEYEXPIRED, errno.ESTALE, errno.ETIMEDOUT])
+def test_an_error_of_the_system_is_no_flaw(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "outcome.json").write_text("{}")
+    seal(tmp_path)
+    assert flaw_of(tmp_path) == ""
+
+    def fails(path: Path, *arguments: object, **settings: object) -> int:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fails)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            flaw_of(tmp_path)
+    (tmp_path / "outcome.json").write_text("{1")
+    assert flaw_of(tmp_path) == "outcome.json does not match its checksum"
+
+
+def test_checkpoints_that_cannot_be_read_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    with checkpoints.put("stack", [Request("add", 8, 0)]) as directory:
+        (directory / "state").write_text("precious")
+
+    def fails(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "denied", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.listdir", fails)
+        with pytest.raises(PermissionError):
+            checkpoints.interrupted()
+    assert checkpoints.stacks() == ["stack"]
+
+
+def test_the_page_shows_a_sweep_again_once_it_can_be_read(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = SweepPages(sweep.files.home)
+    assert "finished</span>" in pages.index()
+
+    def fails(directory: SweepDirectory) -> bool:
+        raise PermissionError(errno.EACCES, "denied", str(directory.directory))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SweepDirectory, "is_driven", fails)
+        page = pages.index()
+        assert "unreadable</span>" in page
+        assert "cannot be opened by this user" in page
+    assert "finished</span>" in pages.index()
