@@ -36,13 +36,15 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Begun:
-    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, and the folder that the
-    family's module is imported from, "" for a built-in family."""
+    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, the folder that the family's
+    module is imported from and the hash of its source, both "" for a built-in family, and the family's version."""
 
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
     schema: int = SCHEMA
+    source: str = ""
+    version: int = 0
 
     @property
     def at(self) -> str:

@@ -31,10 +31,12 @@ DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
 
 @dataclass(frozen=True)
 class Origin:
-    """Id of the sweep that a run was trained for, and when the run ended (ISO 8601, UTC)."""
+    """Id of the sweep that a run was trained for, when the run ended (ISO 8601, UTC), and the hash of the family's
+    source, "" for a family of this project and for runs of earlier versions."""
 
     sweep: str
     ended: str
+    source: str = ""
 
 
 def read_origin(directory: Path) -> Origin | None:
@@ -45,9 +47,9 @@ def read_origin(directory: Path) -> Origin | None:
         return None
 
 
-def write_origin(directory: Path, sweep_id: str) -> None:
-    """Record that a run was trained for this sweep and ended now."""
-    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
+def write_origin(directory: Path, sweep_id: str, source: str = "") -> None:
+    """Record that a run was trained for this sweep, by a family with this source, and ended now."""
+    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"), source)
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
+from trainables.contract.sources import search_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
@@ -49,12 +49,15 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep. ``environment`` has versions, git state and hardware as JSON values."""
+    """A sweep. ``environment`` has versions, git state and hardware as JSON values. ``source`` is the hash of the
+    family's source at the start of the sweep and ``version`` its version, "" and 0 if they are unknown."""
 
     files: SweepDirectory
     spec: SweepSpec
     created: str
     environment: dict[str, Any]
+    source: str = ""
+    version: int = 0
 
     @property
     def id(self) -> str:
@@ -82,21 +85,17 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
-    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), _folder_of(spec.family))
     spec = write_spec(files, spec)
+    begun = Begun(
+        now.isoformat(timespec="seconds"),
+        describe_environment(),
+        spec.folder,
+        source=spec.source,
+        version=spec.family_class.version,
+    )
     with Journal(files.journal) as journal:
         journal.append(begun)
-    return Sweep(files, spec, begun.created, begun.environment)
-
-
-def _folder_of(family: str) -> str:
-    """Return the folder that a family's module is imported from, or "" for a built-in family."""
-    name, colon, _ = family.partition(":")
-    file = getattr(sys.modules.get(name), "__file__", None) if colon else None
-    if file is None:
-        return ""
-    path = Path(file).resolve()
-    return str((path.parent if path.name == "__init__.py" else path).parents[name.count(".")])
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
 
 
 def describe_environment() -> dict[str, Any]:
@@ -190,12 +189,12 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         folder = Path(begun.folder)
         # Nothing in a home is code: an imported home could bring its own.
         is_own = folder.is_absolute() and not folder.resolve().is_relative_to(home.root.resolve())
-        if is_own and begun.folder not in sys.path:
-            sys.path.append(begun.folder)  # At the end, where it hides no other module.
+        if is_own:
+            search_in(begun.folder)
         data = strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data
         spec = parse(SweepSpec, data)
     except OSError as error:
         raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
-    return Sweep(files, spec, begun.created, begun.environment)
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)

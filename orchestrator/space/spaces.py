@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,10 +24,11 @@ from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.hardware import Hardware, Needs
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
+from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from trainables.base import SettingsError, load_family
+from trainables.base import SettingsError, load_family, refresh_family
+from trainables.contract.sources import search_in
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
@@ -143,32 +143,37 @@ def is_path(name_or_path: str) -> bool:
 
 
 def open_space(name_or_path: str) -> Space:
-    """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``."""
+    """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``.
+
+    Modules of families and probes are then found in the folders of these files, first in the nearest file's.
+    """
     files: dict[str, Values] = {}
+    folders: list[str] = []
     following: str | None = name_or_path
     while following is not None:
         if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
             raise UserError(f"the `like` of {files[source].source} leads back to the same file: {chain}")
         file = files[source] = read_space(following)
+        if is_path(following):
+            folders.append(str(Path(source).parent))
         following = file.data.get("like")
         if following is not None and is_path(following):
             following = str(Path(file.source).parent / user_path(following))
     for file in files.values():
         if "profile" in file.data and "profile_reason" not in file.data:  # A resolved space has both.
             file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
+    for folder in reversed(folders):
+        search_in(folder)
     return Space(tuple(files.values()))
 
 
 def read_space(name_or_path: str) -> Values:
     """Read a file and check that it is a mapping with valid profiles and ``like``. Raises ``UserError``.
 
-    ``like`` may be a path relative to the file's directory. That directory is appended to ``sys.path``, so that modules
-    of families and probes in it can be imported.
+    ``like`` may be a path relative to the file's directory.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
-    if is_path(name_or_path) and (folder := str(Path(source).resolve().parent)) not in sys.path:
-        sys.path.append(folder)
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         kinds = {list: "a list", type(None): "empty"}
@@ -230,7 +235,10 @@ def load_space(
         if values.is_set(key):
             values.refuse((key,), "can be set only in a file")
     try:
+        refresh_family(str(values.data.get("family", DEFAULT_FAMILY)))
         return parse(SweepSpec, values.data)
+    except SettingsError as error:
+        raise UserError(_describe(values, Mistake(("family",), explain(error)))) from error
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
 

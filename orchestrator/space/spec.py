@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -34,13 +34,14 @@ from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
+from trainables.contract.sources import folder_of, search_in, source_hash
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+    {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
 )
 """Keys of a specification that do not change results."""
 LISTED = Field(strict=False)
@@ -88,6 +89,9 @@ class SweepSpec(BaseModel):
     probes: tuple[str, ...] = Field(default=None, validate_default=True, strict=False)
     """Probes of every trained model (trainables/probes/); by default the family's."""
     resources: Resources = Field(default_factory=Resources)
+    code: Literal["refuse", "warn"] = "refuse"
+    """What to do if finished runs were trained by other code of a family from outside this project: ``refuse`` to mix
+    them with new runs, or ``warn`` and use them, because the change does not alter what they compute."""
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""
@@ -177,6 +181,7 @@ class SweepSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
+        _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
         return self
@@ -237,9 +242,21 @@ class SweepSpec(BaseModel):
         """Name of the sweep, with its variant if the space has several."""
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
-    @property
+    @cached_property
     def family_class(self) -> type[Family]:
+        """The family. Like :attr:`folder` and :attr:`source`, it is found when the specification is checked, because
+        its name may later stand for a class of another folder or of a changed file."""
         return load_family(self.family)
+
+    @cached_property
+    def folder(self) -> str:
+        """Folder that the family's module is imported from, "" for a family of this project."""
+        return folder_of(self.family.partition(":")[0])
+
+    @cached_property
+    def source(self) -> str:
+        """Hash of the family's source, "" for a family of this project."""
+        return source_hash(self.family)
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)
@@ -338,6 +355,7 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
+        absent |= {"code"} if self.code == "refuse" else set()
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_value(self.settings)}
 
@@ -345,6 +363,8 @@ class SweepSpec(BaseModel):
         """Return a checked copy. Pydantic's skips checks and keeps stale derived values. Raises :class:`UserError`."""
         if update is None:
             return super().model_copy(deep=deep)
+        if self.folder:
+            search_in(self.folder)
         try:
             return parse(type(self), self.to_dict() | plain_value(update))
         except InvalidDataError as error:
