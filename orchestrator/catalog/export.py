@@ -122,7 +122,15 @@ def page_of(stored: StoredSweep, index: str = "") -> str:
     """Return a sweep's report as HTML. ``index`` is the address of the page of all sweeps, if it is served."""
     from orchestrator.report.page.report import page
 
-    return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, damage=stored.damage)
+    return page(
+        stored.sweep,
+        stored.state.value,
+        stored.answer,
+        stored.runs,
+        index=index,
+        damage=stored.damage,
+        failure=stored.failure,
+    )
 
 
 def write_report(stored: StoredSweep, path: Path) -> Path:

@@ -111,6 +111,7 @@ class StoredSweep:
         stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
         blocks: The pairs that the search requested as evidence.
+        failure: Why the sweep failed, in a line, or "".
     """
 
     sweep: Sweep
@@ -121,6 +122,7 @@ class StoredSweep:
     stopped: frozenset[str]
     changed: datetime
     blocks: tuple[Block, ...] = ()
+    failure: str = ""
 
     @property
     def id(self) -> str:
@@ -129,6 +131,11 @@ class StoredSweep:
     @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
+
+    @property
+    def state_words(self) -> str:
+        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
+        return f"{self.state.value}: {self.failure}" if self.failure else self.state.value
 
     @property
     def begun(self) -> datetime:
@@ -197,7 +204,8 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
-    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks)
+    failure = memory.failure if state is State.FAILED else ""
+    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure)
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:

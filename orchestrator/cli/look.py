@@ -86,11 +86,12 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     """
     stored, console = open_sweep(sweep, home), wide_console()
     console.print(Text(f"Sweep {stored.id}", style="bold"))
-    for paragraph in explain(stored.spec, stored.answer, stored.state.value):
+    for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
-    if stored.state is State.INTERRUPTED:
-        console.print(Text(f"  {stored.command()}"), soft_wrap=True)
+    if stored.state in (State.INTERRUPTED, State.FAILED):
+        again = " --retry-failed" if stored.answer.failed else ""
+        console.print(Text(f"  {stored.command()}{again}"), soft_wrap=True)
     elif stored.state is not State.RUNNING and step is not None and step.overrides:
         console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 

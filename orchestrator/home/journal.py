@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from orchestrator.errors import exception_line
 from orchestrator.home.directories import SweepDirectory, whole_lines
 from orchestrator.home.run_files import read_run
 from orchestrator.search.base import Request
@@ -97,21 +98,31 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """The sweep stopped because its family broke its contract, or a worker had other code. The last line, until the
+    sweep is resumed and goes on."""
+
+    why: str
+    at: str = field(default_factory=_now, compare=False)
+
+
+@dataclass(frozen=True)
 class Answered:
     """The sweep has its answer."""
 
     at: str = field(default_factory=_now, compare=False)
 
 
-PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
-    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
+PLAIN: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
+    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Broken, Answered)
 }
 """Entries whose fields are all JSON values, by kind."""
-Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
+Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 
 class State(StrEnum):
-    """State: running (locked by a process), finished (has an answer), failed (only failed runs) or interrupted."""
+    """State: running (locked by a process), finished (has an answer), failed (only failed runs, or broken) or
+    interrupted."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -132,6 +143,7 @@ class Memory:
         changed: Time of the last entry, or "" without entries.
         damaged: A message for each omitted line and run.
         lost: Keys of the omitted runs.
+        broken: Why the sweep broke, or "".
     """
 
     ended: tuple[Ended, ...] = ()
@@ -142,14 +154,23 @@ class Memory:
     changed: str = ""
     damaged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    broken: str = ""
 
     @property
     def state(self) -> State:
         """State of the sweep if no process drives it."""
         if self.answered:
             return State.FINISHED
-        failed = bool(self.ended) and all(entry.outcome.status is Status.FAILED for entry in self.ended)
-        return State.FAILED if failed else State.INTERRUPTED
+        return State.FAILED if self.failure else State.INTERRUPTED
+
+    @property
+    def failure(self) -> str:
+        """Why the sweep failed, in a line: why it broke, or the exception of its first run if all failed. "" if it has
+        not failed."""
+        errors = [entry.outcome.error for entry in self.ended if entry.outcome.status is Status.FAILED]
+        if self.broken or not errors or len(errors) < len(self.ended):
+            return self.broken
+        return exception_line(errors[0]) or "every run failed"
 
 
 class Journal(io.FileIO):
@@ -209,6 +230,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
         changed=entries[-1].at if entries else "",
         damaged=tuple(damaged),
         lost=tuple(lost),
+        broken=entries[-1].why if entries and isinstance(entries[-1], Broken) else "",
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.errors import exception_line
 from orchestrator.home.directories import PROBES, flaw_of
 from trainables.base import Outcome
 from trainables.files import write_whole
@@ -91,8 +92,8 @@ class ProbeResult:
 
     @property
     def reason(self) -> str:
-        """Last line of the error."""
-        return self.error.strip().splitlines()[-1] if self.error.strip() else ""
+        """The line of the error that names the exception."""
+        return exception_line(self.error)
 
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -14,7 +14,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Answered, State, recall
+from orchestrator.home.journal import Answered, Broken, State, recall
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import answer_table
@@ -65,14 +65,16 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
 
 
 def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions) -> NoReturn:
-    """Record an interrupted sweep and report how to resume it.
+    """Record an interrupted or broken sweep and report how to resume it.
 
     Raises:
         SweepError: if a machine error or the time limit stopped the sweep.
         KeyboardInterrupt: if the user stopped it.
     """
     sweep = campaign.sweep
-    recorder.end(sweep, _answer(campaign), State.INTERRUPTED)
+    if campaign.broken:
+        campaign.journal.append(Broken(campaign.broken))
+    recorder.end(sweep, _answer(campaign), State.FAILED if campaign.broken else State.INTERRUPTED)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
     checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""

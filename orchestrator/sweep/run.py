@@ -17,7 +17,7 @@ from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import UserError
+from orchestrator.errors import UserError, exception_line
 from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_code import check_resumed, check_reused
@@ -264,8 +264,7 @@ class _Progress(StopRequests):
         self._recorder.run_ended(self._sweep, record)
         config, outcome = record.config, record.outcome
         if outcome.status is Status.FAILED:
-            lines = outcome.error.strip().splitlines()
-            words = f"failed: {lines[-1] if lines else ''}"
+            words = f"failed: {exception_line(outcome.error)}"
         else:
             is_phase = config.label not in self._sweep.spec.mix_named
             tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,10 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home, seal
 from orchestrator.home.run_files import read_origin
 from orchestrator.space.spaces import load_space
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import Program, process
+from tests.sweep.sweeps import quiet
 
 MODEL = """
 from trainables import SimpleFamily
@@ -47,9 +49,9 @@ names = iter(range(1000))
 
 
 @pytest.fixture
-def module(workplace: Path) -> Iterator[str]:
+def module(workplace: Path) -> str:
     """A module name that no other test has imported."""
-    yield f"models_{next(names)}"
+    return f"models_{next(names)}"
 
 
 def write(
@@ -195,7 +197,9 @@ def test_specifications_keep_the_code_of_their_folder(workplace: Path, module: s
     one = load_space(str(write(workplace / "one", module)))
     two = load_space(str(write(workplace / "two", module, score="0.7")))
     assert one.source != two.source
-    assert [spec.checked().folder for spec in (one, two, one)] == [str(workplace / name) for name in ("one", "two", "one")]
+    assert [spec.checked().folder for spec in (one, two, one)] == [
+        str(workplace / name) for name in ("one", "two", "one")
+    ]
     assert one.checked().source == one.source
 
 
@@ -203,8 +207,7 @@ def test_specifications_keep_the_code_of_their_folder(workplace: Path, module: s
 def test_a_notebook_trains_the_file_as_it_is_now(workplace: Path, module: str, edited: str) -> None:
     helper = workplace / f"helper_{module}.py"
     helper.write_text("SCORE = 0.9\n")
-    score, imports = f"helper_{module}.SCORE", f"from helper_{module} import SCORE"
-    space = write(workplace, module, score="SCORE", imports=imports)
+    space = write(workplace, module, score="SCORE", imports=f"from helper_{module} import SCORE")
     o.run(space, engine="local", quiet=True)
     if edited == "helper":
         helper.write_text("SCORE = 0.7\n")
@@ -266,7 +269,7 @@ def test_a_worker_with_other_code_stops_the_sweep(workplace: Path, module: str, 
 def test_a_file_that_changes_while_its_sweep_starts_stops_the_sweep(workplace: Path, module: str) -> None:
     space = write(workplace, module)
     file = workplace / f"{module}.py"
-    spec = load_space(str(space))
-    file.write_text(file.read_text().replace("0.9", "0.7"))
+    changed = file.read_text().replace("0.9", "0.7")
+    options = RunOptions(home=workplace / "results", begun=lambda _: file.write_text(changed))
     with pytest.raises(SweepError, match="differs from that in the process"):
-        run_sweep(spec, RunOptions(home=workplace / "results", begun=lambda _: None), quiet())
+        run_sweep(load_space(str(space)), options, quiet())

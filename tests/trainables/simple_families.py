@@ -82,3 +82,25 @@ class Unseeded(SimpleFamily):
 
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
         yield 1, 0.5, np.random.default_rng().random()
+
+
+class Raises(SimpleFamily):
+    """A family whose runs all fail."""
+
+    task_names = ("add",)
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        raise ValueError("no data")
+        yield
+
+
+class SometimesRaises(SimpleFamily):
+    """A family whose runs fail with odd seeds."""
+
+    task_names = ("add",)
+    floor = 0.1
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        if seed % 2:
+            raise ValueError("odd seed")
+        yield 1, 0.5, 0.9

@@ -38,11 +38,12 @@ def page(
     *,
     index: str = "",
     damage: Sequence[str] = (),
+    failure: str = "",
 ) -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, ``index`` the address of the page of all sweeps, if served, and
-    ``damage`` describes the runs and files that could not be read.
+    ``state`` is the sweep's state in one word, ``index`` the address of the page of all sweeps, if served, ``damage``
+    describes the runs and files that could not be read, and ``failure`` says why the sweep failed.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
@@ -51,6 +52,7 @@ def page(
         sweep=sweep,
         spec=spec,
         state=state,
+        failure=failure,
         changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
@@ -58,7 +60,7 @@ def page(
         answered=answer_table(answer),
         sentences=finding(answer),
         verdict_lines=verdict_lines(answer),
-        judged=(*sure, next_paragraph(spec, answer, state)) if sure else (),
+        judged=(*sure, next_paragraph(spec, answer, state, failure=failure)) if sure else (),
         words=answer.words,
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, family),
