@@ -189,8 +189,9 @@ def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
-def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
-    """Return the sweep of this id, or the reason why it is unreadable."""
+def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
+    """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep whose answer its
+    family cannot give is unreadable, too."""
     try:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
@@ -205,14 +206,24 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
     failure = memory.failure if state is State.FAILED else ""
-    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure)
+    stored = StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure)
+    try:
+        if answered:
+            _ = stored.answer
+    except Exception as error:
+        if not sweep.spec.source:
+            raise
+        # A family from outside may raise anything, which must not hide other sweeps.
+        return UnreadableError(sweep.files, f"{sweep.spec.family} raised {type(error).__name__}: {error}")
+    return stored
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first. Raises
     :class:`UserError`."""
     holders: dict[str, list[StoredSweep]] = {}
-    for sweep in read_sweeps(home):
+    for sweep_id in home.sweep_ids():
+        sweep = read_known(home, sweep_id, answered=False)
         if isinstance(sweep, UnreadableError):
             continue
         for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:

@@ -275,6 +275,11 @@ class SweepSpec(BaseModel):
         for mix in self.mixes:
             self.family_of(mix).check_device(self.resources.device)
 
+    def check_counts(self) -> None:
+        """Raise :class:`UserError` unless the family counts parameters as an answer needs. Stored sweeps are read
+        without this check."""
+        checks.check_counts(self.family, self.make_family(), self.sizes)
+
     def warnings(self) -> list[str]:
         """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes."""
         if not self.recipes:

@@ -88,8 +88,17 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
 
 def _answer(campaign: Campaign) -> Answer:
     outcomes = [(record.config, record.outcome) for record in campaign.records]
-    memory = recall(campaign.sweep.files, runs=False)
-    return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)
+    sweep = campaign.sweep
+    memory = recall(sweep.files, runs=False)
+    try:
+        return answer(sweep.spec, outcomes, memory.stopped, memory.blocks)
+    except Exception as error:
+        if not sweep.spec.source:
+            raise
+        why = f"{sweep.spec.family} raised {type(error).__name__}: {error}"
+        raise SweepError(
+            f"{sweep.id} has no answer: {why}. Its runs are kept: correct the family, then resume"
+        ) from error
 
 
 def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:

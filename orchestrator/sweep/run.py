@@ -170,6 +170,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
             f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
             "own next to it, and name that module, or train with --engine local"
         )
+    spec.check_counts()
     if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine, options.address)
     resumed = extended = None
