@@ -22,8 +22,10 @@ from orchestrator.cli.options import (
     OneSweep,
     open_sweep,
     path_option,
+    warn,
     wide_console,
 )
+from orchestrator.commands import command_line
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
@@ -230,6 +232,9 @@ def ui_command(
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     store.check(chosen)
+    if (before := store.moved_from(chosen)) is not None:
+        rebuild = command_line("sync", "--rebuild", "--home", home)
+        warn(f"this home was moved from {before}, so MLflow's page lacks its pictures and files: run `{rebuild}`")
     mlflow_port = free_port(port + 1)
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, mlflow_port))
     with serving(pages, port) as shown:

@@ -9,6 +9,7 @@ except that the recipes, variants and tuned values of a file replace the inherit
 from __future__ import annotations
 
 import codecs
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.hardware import Hardware, Needs
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
+from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import SettingsError, load_family, refresh_family
@@ -95,8 +96,11 @@ class Space:
 
     @property
     def warning(self) -> str:
-        """Warning if the file has new mixes but an inherited question, else ``""``."""
+        """Warning if the file has new mixes but an inherited question, or if a file here has the name of a shipped
+        space, else ``""``."""
         here = self.files[0]
+        if here.source.startswith(f"{PACKAGE}/") and (file := _file_here(Path(here.source).stem)):
+            return f"this is the shipped search space; for the file {file} in this directory, write {file}"
         asker = next((file for file in self.files if "question" in file.data), here)
         if asker is here or here.data.get("mixes", asker.data.get("mixes")) == asker.data.get("mixes"):
             return ""
@@ -206,8 +210,15 @@ def _read_file(path: Path) -> tuple[str, str, str]:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def _file_here(name: str) -> str:
+    """Return the YAML file of this name in the working directory, or "" without one."""
+    return next((f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()), "")
+
+
 def _read_named(name: str) -> tuple[str, str, str]:
     known = names()
+    if name not in known and (here := _file_here(name)):
+        raise UserError(f"no shipped search space is called {name!r}, but the file {here} is here: name it as {here}")
     if name not in known:
         raise unknown("search space", name, known)
     file = resources.files(PACKAGE) / f"{name}.yaml"
@@ -275,7 +286,11 @@ def _in_variant(values: Values, requested: str | None) -> Values:
 
 def _describe(values: Values, mistake: Mistake) -> str:
     """Return a mistake in one line: its place, its message and, for an unknown key, the likely key."""
-    message = mistake.message
+    message, name = mistake.message, values.data.get("name")
+    if mistake.key == ("name",) and name == Path(values.source).stem:
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+        plain = plain if NAME.fullmatch(plain) else f"space_{plain}".strip("_")
+        message += f", which is the file's name: rename the file, or write `name: {plain}` in it"
     if mistake.allowed is not None and (paths := _meant(values, mistake.key, mistake.allowed)):
         message = unknown_key(mistake.allowed, f" Did you mean {' or '.join(paths)}?")
     return f"{values.place(mistake.key)}: {message}"

@@ -23,7 +23,7 @@ from pydantic_core import PydanticSerializationError
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse, unwritable
 from orchestrator.space.resources import Resources
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
@@ -177,7 +177,10 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        return parse(load_family(info.data["family"]).Settings, value)
+        settings: Any = parse(load_family(info.data["family"]).Settings, value)
+        if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
+            raise InvalidDataError(*mistakes)
+        return settings
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:

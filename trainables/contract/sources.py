@@ -57,11 +57,11 @@ def search_in(folder: str) -> None:
     _current, last = folder, sys.path[-1] if sys.path else ""
     if folder not in _folders and folder in sys.path and folder != last:
         return  # The user's own choice, such as PYTHONPATH.
-    if folder in _folders[:1]:
+    if folder in _folders[:1] and folder in sys.path:
         return
     if os.path.isabs(last) and last not in _folders and last == os.getcwd():
         _folders.append(last)  # The working directory of the command line.
-    _folders[:] = [folder, *(other for other in _folders if other != folder)]
+    _folders[:] = [folder, *(other for other in _folders if other != folder and other in sys.path)]
     sys.path[:] = [path for path in sys.path if path not in _folders] + _folders
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""

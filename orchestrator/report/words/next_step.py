@@ -26,6 +26,8 @@ FURTHER: dict[Aim, tuple[Aim, str]] = {
     "factor": ("locate", "This search stopped before it located the transitions. Locate them, too."),
 }
 """For each aim of a search except the last, the aim that goes further, and why."""
+FAILED_SHARE = 0.2
+"""Share of failed runs from which their error is the next thing to read."""
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 
@@ -60,7 +62,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
     apart = [mix for mix in answer.compared if mix.comparison is None]
     is_decided = answer.compared and not undecided and not apart
-    if answer.failed and not is_decided:  # More runs would fail in the same way.
+    if (
+        answer.failed >= FAILED_SHARE * (answer.failed + answer.runs) > 0 and not is_decided
+    ):  # More runs would fail in the same way.
         many = counted(answer.failed, "run")
         return NextStep(
             f"Read why {many} failed: `logs {answer.failed_run}`. Then train them again, with --retry-failed."
