@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.errors import UserError
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Begun, Ended, read_journal
 from orchestrator.home.known_runs import usable_requests
@@ -14,11 +15,11 @@ from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spec import SweepSpec
 
 
-def check_resumed(sweep: Sweep) -> str:
+def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
     """Return a warning if the code of a sweep to resume has changed since it started, or "".
 
     Raises :class:`UserError` if its family has another version, because one pair would contain runs of both, or if the
-    space refuses other code.
+    space refuses other code. To train failed runs again, the code usually had to be corrected.
     """
     spec, now = sweep.spec, sweep.spec.family_class.version
     keys = {entry.request: entry.key for entry in read_journal(sweep.files.journal) if isinstance(entry, Ended)}
@@ -31,11 +32,13 @@ def check_resumed(sweep: Sweep) -> str:
             f"Restore that code, or leave --resume out: a new sweep trains all runs with version {now}"
         )
     others = _of_other_code(spec, sweep.files.home, keys.values())
-    if not others and sweep.source in ("", spec.source):
+    has_checkpoints = sweep.source not in ("", spec.source) and Checkpoints(sweep.files.checkpoints).stacks()
+    if not others and not has_checkpoints:
         return ""
     change = _change(spec, sweep.files.home, others or [sweep.id])
-    if spec.code == "warn":
-        return f"{change} since {sweep.id} started; it continues, because of code=warn"
+    if spec.code == "warn" or retry_failed:
+        why = "code=warn" if spec.code == "warn" else "--retry-failed"
+        return f"{change} since {sweep.id} started; its finished runs are kept, because of {why}"
     raise UserError(
         f"{sweep.id} cannot be resumed: {change}. Restore that code. Or leave --resume out, and either raise `version` "
         "in the class or give --fresh to train every run again. If both train alike, add --set code=warn"

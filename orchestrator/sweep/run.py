@@ -182,7 +182,8 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
         resumed = find_unfinished(spec, home)
     if resumed is not None:
         resumed.files.check_free()
-        warning = check_resumed(replace(resumed, spec=resumed.spec.model_copy(update={"code": spec.code})))
+        current = replace(resumed, spec=resumed.spec.model_copy(update={"code": spec.code}))
+        warning = check_resumed(current, retry_failed=options.retry_failed)
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
         continued = _continuing(spec, extended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -83,6 +84,7 @@ def test_each_run_keeps_the_hash_of_its_code(run: Program, workplace: Path, modu
     assert re.fullmatch(r"[0-9a-f]{16}", source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", ["train", "helper"])
 def test_edited_code_is_refused_with_two_ways_on(run: Program, workplace: Path, module: str, edited: str) -> None:
     """The code is edited in the module itself, or in a module of its folder that it imports."""
@@ -132,6 +134,7 @@ def interrupted(space: Path, module: str, *, cause: str = "raise KeyboardInterru
     return sweep_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["version", "train"])
 def test_resume_refuses_other_code(run: Program, workplace: Path, module: str, change: str) -> None:
     space = write(workplace, module)
@@ -151,6 +154,39 @@ def test_resume_refuses_other_code(run: Program, workplace: Path, module: str, c
         warned = run(*train(space, "--resume", sweep_id, "--set", "code=warn")).succeeded()
         assert "has changed since" in warned
         assert accuracies() == {0.7, 0.9}
+
+
+@pytest.mark.slow
+def test_failed_runs_are_trained_again_by_corrected_code(run: Program, workplace: Path, module: str) -> None:
+    space = write(workplace, module, first="if size == 8: raise ValueError('no data')")
+    run(*train(space)).succeeded()
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    write(workplace, module, score="0.7")
+    assert "has changed" in run(*train(space, "--resume", sweep_id)).refused()
+    warned = run(*train(space, "--resume", sweep_id, "--retry-failed")).succeeded()
+    assert "its finished runs are kept, because of --retry-failed" in warned
+    assert list(o.load().runs.sort_values("size")["accuracy"]) == [0.9, 0.9, 0.7]
+
+
+def test_a_sweep_without_finished_runs_continues_with_corrected_code(
+    run: Program, workplace: Path, module: str
+) -> None:
+    space = write(workplace, module, score="90")
+    assert run(*train(space)).code == 1
+    write(workplace, module)
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    run(*train(space, "--resume", sweep_id)).succeeded()
+    assert (accuracies(), o.load().state) == ({0.9}, "finished")
+
+
+def test_a_file_is_read_again_if_size_and_second_of_the_change_stay(workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    file = workplace / f"{module}.py"
+    load_space(str(space))
+    times = file.stat().st_atime, file.stat().st_mtime
+    file.write_text(file.read_text().replace("version = 1", "version = 2"))
+    os.utime(file, times)
+    assert load_space(str(space)).family_class.version == 2
 
 
 def test_extend_refuses_other_code(run: Program, workplace: Path, module: str) -> None:
@@ -173,6 +209,7 @@ def test_a_home_without_hashes_is_continued(run: Program, workplace: Path, modul
     assert "Reused 3 runs" in run(*train(space)).succeeded()
 
 
+@pytest.mark.slow
 def test_modules_of_the_same_name_are_found_by_folder(run: Program, workplace: Path, module: str) -> None:
     one, two = write(workplace / "one", module), write(workplace / "two", module, score="0.7")
     run(*train(one)).succeeded()
@@ -203,6 +240,7 @@ def test_specifications_keep_the_code_of_their_folder(workplace: Path, module: s
     assert one.checked().source == one.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", ["train", "helper"])
 def test_a_notebook_trains_the_file_as_it_is_now(workplace: Path, module: str, edited: str) -> None:
     helper = workplace / f"helper_{module}.py"
@@ -233,6 +271,7 @@ print(set(o.run({str(space)!r}, engine="local", quiet=True).runs["accuracy"]))
     assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
 
 
+@pytest.mark.slow
 def test_a_class_of_a_script_is_refused_under_ray(workplace: Path) -> None:
     (workplace / "script.py").write_text(
         MODEL.format(score="0.9", version=1, first="pass", imports="import orchestrator as o")

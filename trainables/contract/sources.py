@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import io
 import os
@@ -16,6 +17,7 @@ import sys
 import time
 import tokenize
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakKeyDictionary
@@ -122,7 +124,10 @@ def reload_changed(module_name: str) -> None:
     is_old = _known[module] != now if module in _known else changed > _BEGUN
     if is_old:
         importlib.invalidate_caches()
-        for name in files:
+        for name, file in files.items():
+            # Python would use the compiled file again if the source has the same size and second of its last change.
+            with suppress(OSError, NotImplementedError):
+                Path(importlib.util.cache_from_source(str(file))).unlink()
             if name in sys.modules:
                 importlib.reload(sys.modules[name])
     _known[module] = now
