@@ -104,14 +104,18 @@ def _check_database(store: Store, database: Path) -> None:
 
 def moved_from(store: Store) -> Path | None:
     """Return the directory where a home's artifacts were when they were recorded, if it was moved since and MLflow
-    therefore does not find them. Otherwise return None."""
+    therefore does not find them. Otherwise return None. Raises :class:`StoreError` for a damaged database."""
     if store.database is None or not store.database.is_file():
         return None
-    with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
-        rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
+    try:
+        with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
+            rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"the MLflow store {store.shown}: {error}. `sync --rebuild` makes a new one") from error
     for name, location in rows:
-        recorded = Path(unquote(urlsplit(str(location)).path))
-        is_ours = recorded.parts[-2:] == (ARTIFACTS, name)
+        address = urlsplit(str(location))
+        recorded = Path(unquote(address.path))
+        is_ours = address.scheme == "file" and recorded.is_absolute() and recorded.parts[-2:] == (ARTIFACTS, name)
         if is_ours and recorded.as_uri() != store.location_of(name) and not recorded.exists():
             return recorded.parents[1]
     return None

@@ -31,7 +31,7 @@ from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.transition.evidence import LEARNED
-from trainables.base import Family, RunConfig, SettingsError, Until, load_family
+from trainables.base import Family, RunConfig, SettingsError, Until, load_family, refresh_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
 from trainables.contract.sources import folder_of, search_in, source_hash
@@ -383,6 +383,14 @@ class SweepSpec(BaseModel):
     def checked(self) -> Self:
         """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
         return self.model_copy(update={})
+
+    def refreshed(self) -> Self:
+        """Return :meth:`checked`, with the code of the family as it is in its files now. Also raises
+        :class:`SettingsError`, if that code cannot be imported."""
+        if self.folder:
+            search_in(self.folder)
+        refresh_family(self.family)
+        return self.checked()
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""

@@ -46,7 +46,7 @@ from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.terminal.live_view import LiveView
-from trainables.base import Status, refresh_family
+from trainables.base import Status
 from trainables.contract.sources import MAIN
 
 log = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     """
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
-        refresh_family(spec.family)
-        home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
+        spec = spec.refreshed()
+        home, machine = Home(options.home.resolve()), options.hardware or hardware.detect()
         earlier = earlier_sweeps(spec, home, machine, options)
         resumed, extended = earlier.resumed, earlier.extended
         if earlier.warning:

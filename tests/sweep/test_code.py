@@ -13,11 +13,14 @@ import orchestrator as o
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home, seal
 from orchestrator.home.run_files import read_origin
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import Program, process
-from tests.sweep.sweeps import quiet
+from tests.sweep.sweeps import ended, quiet, run_here, spec
+from trainables.base import Outcome, Status
 
 MODEL = """
 from trainables import SimpleFamily
@@ -238,6 +241,10 @@ def test_specifications_keep_the_code_of_their_folder(workplace: Path, module: s
         str(workplace / name) for name in ("one", "two", "one")
     ]
     assert one.checked().source == one.source
+    assert set(o.run(one, engine="local", quiet=True).runs["accuracy"]) == {0.9}
+    write(workplace / "one", module, score="0.8")
+    assert two.refreshed().source == two.source
+    assert one.refreshed().source not in (one.source, two.source)
 
 
 @pytest.mark.slow
@@ -281,6 +288,27 @@ def test_a_class_of_a_script_is_refused_under_ray(workplace: Path) -> None:
     assert process([sys.executable, "script.py", "local"], cwd=workplace).succeeded().strip() == "{0.9}"
     ended = process([sys.executable, "script.py", "ray"], cwd=workplace)
     assert "Ray's workers cannot import __main__:Board from a script or notebook" in ended.err
+
+
+@pytest.mark.parametrize("code", ["refuse", "warn"])
+def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> None:
+    """Another sweep stores a run of this sweep after it was checked."""
+    wanted = spec(sizes=[8, 16], code=code)
+
+    def store(sweep: Sweep) -> None:
+        for request in wanted.requests():
+            config = wanted.config(request)
+            scores = dict.fromkeys(config.mix.tasks, 0.5)
+            other = RunStore(sweep.files.home, "other", source="f" * 16)
+            other.put(wanted.make_family().key(config), Outcome(Status.FINISHED, 3, scores, scores), {})
+
+    if code == "warn":
+        run_here(wanted, tmp_path, begun=store)
+        assert {entry.reused_from for entry in ended(tmp_path)} == {"other"}
+        return
+    with pytest.raises(SweepError, match=r"was trained by other code of tests\.families:LogisticFamily, for other"):
+        run_here(wanted, tmp_path, begun=store)
+    assert ended(tmp_path) == []
 
 
 IN_WORKER = "'default_worker' in ' '.join(sys.orig_argv)"
