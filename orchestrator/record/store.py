@@ -104,14 +104,13 @@ def _check_database(store: Store, database: Path) -> None:
 
 def moved_from(store: Store) -> Path | None:
     """Return the directory where a home's artifacts were when they were recorded, if it was moved since and MLflow
-    therefore does not find them. Otherwise return None. Raises :class:`StoreError` for a damaged database."""
+    therefore does not find them. Otherwise return None. Call :func:`check` before."""
     if store.database is None or not store.database.is_file():
         return None
-    try:
-        with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
-            rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
-    except sqlite3.Error as error:
-        raise StoreError(f"the MLflow store {store.shown}: {error}. `sync --rebuild` makes a new one") from error
+    with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiments'").fetchone():
+            return None  # MLflow has not created its tables yet.
+        rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
     for name, location in rows:
         address = urlsplit(str(location))
         recorded = Path(unquote(address.path))
