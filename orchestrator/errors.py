@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 INTERRUPTED = 130
 """Exit code after an interruption: 128 + SIGINT, as in shells."""
@@ -55,3 +57,20 @@ def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -
     place = f" in {where}" if where else ""
     listed = ", ".join(names) if len(names) <= MOST_ALLOWED else first_of(names)
     return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {listed}.")
+
+
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|)")
+"""The line of a traceback that names the exception."""
+
+
+def exception_line(text: str) -> str:
+    """Return the line of a traceback that names the exception, or its last line if none does. An exception's message
+    may go on for more lines: pydantic's ends with a link."""
+    lines = text.strip().splitlines()
+    after_frames = [
+        line
+        for before, line in pairwise(lines)
+        if before.startswith(" ") and not line.startswith(" ") and EXCEPTION.fullmatch(line)
+    ]
+    with_message = [line for line in after_frames if ": " in line]
+    return next(iter([*reversed(with_message or after_frames), *lines[-1:]]), "")

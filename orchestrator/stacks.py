@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 
+UNSAFE = re.compile(r"[^\w .,+=()-]")
+"""Characters of a shape that may not be part of a directory's name everywhere."""
+LONGEST_SHAPE = 150
+"""Maximum bytes of a shape in a directory's name, of which file systems allow 255."""
 STACK_FLOPS = 5e11
 """Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
 at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; more were not measured."""
@@ -55,9 +60,11 @@ class Stack:
 
 
 def stack_id(shape: str, keys: Sequence[str]) -> str:
-    """Return the id of the stack of these runs."""
+    """Return the id of the stack of these runs, which is also the name of its directories. A shape is a family's text,
+    for example with the name of its sizes (``width/depth``)."""
+    slug = UNSAFE.sub("_", shape).lstrip(".").encode()[:LONGEST_SHAPE].decode(errors="ignore")
     digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
-    return f"{shape}-x{len(keys)}-{digest}"
+    return f"{slug}-x{len(keys)}-{digest}"
 
 
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:

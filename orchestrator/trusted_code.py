@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 from orchestrator.commands import command_line
 from trainables.base import BUILT_IN as FAMILIES
+from trainables.contract.sources import folder_of as folder_of_module
 from trainables.probes.base import BUILT_IN as PROBES
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
@@ -82,6 +83,11 @@ def trusted_folders() -> list[Path]:
     return list(dict.fromkeys(reversed(named)))
 
 
+def is_trusted(folder: str) -> bool:
+    """Return whether this user has named a folder, given as an absolute path."""
+    return os.path.isabs(folder) and "\0" not in folder and Path(folder).resolve() in trusted_folders()
+
+
 def trust(folder: Path) -> None:
     """Add a folder to this user's list. Raises ``OSError`` if the list cannot be written."""
     folder, path = folder.resolve(), list_path()
@@ -104,11 +110,7 @@ def trust_code_of(names: Iterable[str]) -> None:
 def folder_of(name: str) -> str:
     """Return the folder that an imported ``package.module:Class`` comes from, or "" for a built-in name."""
     module, colon, _ = name.partition(":")
-    file = getattr(sys.modules.get(module), "__file__", None) if colon else None
-    if file is None:
-        return ""
-    path = Path(file).resolve()
-    return str((path.parent if path.name == "__init__.py" else path).parents[module.count(".")])
+    return folder_of_module(module) if colon else ""
 
 
 def named_code(data: object) -> list[object]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from trainables.contract.arms import Arm, Mix
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until, run_key
 from trainables.contract.settings import SettingsError
+from trainables.contract.sources import NameTakenError, check_place, reload_changed
 from trainables.contract.tables import Integers
 from trainables.contract.words import Words
 
@@ -241,18 +242,36 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = importlib.import_module(module_name)
+        check_place(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
-        why = f"{type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
-            why = f"no module named {error.name!r} was found; {where}"
-        raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
+        raise _not_imported(name, module_name, error, kind=kind, key=key) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
         classes = tuple(f"{module_name}:{known}" for known in own if isinstance(getattr(module, known), type))
         raise SettingsError(f"the module {module_name} has no {class_name!r}", key=key, given=name, allowed=classes)
     value: object = getattr(module, class_name)
     return value
+
+
+def _not_imported(name: str, module_name: str, error: BaseException, *, kind: str, key: str) -> SettingsError:
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, NameTakenError):
+        why = str(error)
+    elif isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+        where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
+        why = f"no module named {error.name!r} was found; {where}"
+    return SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name)
+
+
+def refresh_family(name: str) -> None:
+    """Import a family's module again if its files have changed since it was imported. Raises :class:`SettingsError` if
+    it cannot be imported any more."""
+    module_name, colon, _ = name.partition(":")
+    try:
+        if colon:
+            reload_changed(module_name)
+    except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
+        raise _not_imported(name, module_name, error, kind="family", key="family") from error
 
 
 BUILT_IN = {

@@ -29,7 +29,7 @@ Unknown values (a censored side, a failed run's accuracy) are missing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from orchestrator.home.foreign_files import own_path
 from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
+from orchestrator.search.base import Request
 from trainables.files import write_whole
 
 if TYPE_CHECKING:
@@ -128,7 +129,14 @@ def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
     from orchestrator.report.page.report import page
 
     return page(
-        stored.sweep, stored.state.value, stored.answer, stored.runs, index=index, nonce=nonce, damage=stored.damage
+        stored.sweep,
+        stored.state.value,
+        stored.answer,
+        stored.runs,
+        index=index,
+        nonce=nonce,
+        damage=stored.damage,
+        failure=stored.failure,
     )
 
 
@@ -146,6 +154,24 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
     counts = Counter(short.values())
     labels = (name if counts[name] == 1 else f"{name} ({sweep_id})" for sweep_id, name in short.items())
     return [
-        Compared(label, sweep.answer, sweep.spec.name, sweep.spec.variant, sweep.spec.along, sweep.spec.place_along)
+        Compared(
+            label,
+            sweep.answer,
+            sweep.spec.name,
+            sweep.spec.variant,
+            sweep.spec.along,
+            sweep.spec.place_along,
+            _pair_keys(sweep),
+        )
         for label, sweep in zip(labels, sweeps, strict=True)
     ]
+
+
+def _pair_keys(sweep: StoredSweep) -> dict[str, frozenset[tuple[str, str]]]:
+    """Return the keys of the two runs of every requested pair, by mix."""
+    spec, family = sweep.spec, sweep.spec.make_family()
+    pairs: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for block in sweep.blocks:
+        own, baseline = (family.key(spec.config(Request(*run))) for run in block.runs)
+        pairs[block.mix].add((own, baseline))
+    return {mix: frozenset(keys) for mix, keys in pairs.items()}

@@ -86,6 +86,7 @@ def status_json(stored: StoredSweep) -> dict[str, Any]:
         "mixes": mix_statuses(stored),
         "runs": run_statuses(stored),
         "cost": asdict(cost) | {"share": cost.share},
+        "failure": stored.failure,
         "damage": stored.damage,
         "disk_bytes": stored.disk_bytes,
     }
@@ -105,7 +106,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | UnreadableError]) -> RenderableTy
         problems += sweep.damage
         details = [sweep.spec.profile, counted(sweep.answer.runs, "run"), size_on_disk(sweep.disk_bytes)]
         details += [f"started {moment(sweep.begun)}", changed_words(sweep.spec)]
-        state = (sweep.state.value, STATE_STYLES[sweep.state])
+        state = (sweep.state_words, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep_words(sweep))
         paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
     return Group(*paragraphs, *(Text(problem, style="yellow") for problem in problems))
@@ -131,7 +132,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{stored.id}: {spec.question}", style="bold"),
         Text.assemble(
-            (stored.state.value, STATE_STYLES[stored.state]),
+            (stored.state_words, STATE_STYLES[stored.state]),
             f", started {moment(stored.begun)}, last changed {moment(stored.changed)}",
             f"; {changes}" if changes else "",
         ),

@@ -111,6 +111,7 @@ class StoredSweep:
         stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
         blocks: The pairs that the search requested as evidence.
+        failure: Why the sweep failed, in a line, or "".
     """
 
     sweep: Sweep
@@ -121,6 +122,7 @@ class StoredSweep:
     stopped: frozenset[str]
     changed: datetime
     blocks: tuple[Block, ...] = ()
+    failure: str = ""
 
     @property
     def id(self) -> str:
@@ -129,6 +131,11 @@ class StoredSweep:
     @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
+
+    @property
+    def state_words(self) -> str:
+        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
+        return f"{self.state.value}: {self.failure}" if self.failure else self.state.value
 
     @property
     def begun(self) -> datetime:
@@ -182,8 +189,9 @@ def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
-def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
-    """Return the sweep of this id, or the reason why it is unreadable."""
+def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
+    """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep whose answer its
+    family cannot give is unreadable, too."""
     try:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
@@ -200,14 +208,25 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | UnreadableError:
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
-    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks)
+    failure = memory.failure if state is State.FAILED else ""
+    stored = StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure)
+    try:
+        if answered:
+            _ = stored.answer
+    except Exception as error:
+        if not sweep.spec.source:
+            raise
+        # A family from outside may raise anything, which must not hide other sweeps.
+        return UnreadableError(sweep.files, f"{sweep.spec.family} raised {type(error).__name__}: {error}")
+    return stored
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first. Raises
     :class:`UserError`."""
     holders: dict[str, list[StoredSweep]] = {}
-    for sweep in read_sweeps(home):
+    for sweep_id in home.sweep_ids():
+        sweep = read_known(home, sweep_id, answered=False)
         if isinstance(sweep, UnreadableError):
             continue
         for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:

@@ -23,8 +23,10 @@ from orchestrator.cli.options import (
     OneSweep,
     open_sweep,
     path_option,
+    warn,
     wide_console,
 )
+from orchestrator.commands import command_line
 from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
@@ -89,11 +91,12 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     """
     stored, console = open_sweep(sweep, home), wide_console()
     console.print(Text(f"Sweep {stored.id}", style="bold"))
-    for paragraph in explain(stored.spec, stored.answer, stored.state.value):
+    for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
-    if stored.state is State.INTERRUPTED:
-        console.print(Text(f"  {stored.command()}"), soft_wrap=True)
+    if stored.state in (State.INTERRUPTED, State.FAILED):
+        again = " --retry-failed" if stored.answer.failed else ""
+        console.print(Text(f"  {stored.command()}{again}"), soft_wrap=True)
     elif stored.state is not State.RUNNING and step is not None and step.overrides:
         console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 
@@ -233,6 +236,9 @@ def ui_command(
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     store.check(chosen)
+    if (before := store.moved_from(chosen)) is not None:
+        rebuild = command_line("sync", "--rebuild", "--home", home)
+        warn(f"this home was moved from {before}, so MLflow's page lacks its pictures and files: run `{rebuild}`")
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")
     with environment.socket_directory() as directory, serving(pages, port, directory / "mlflow") as shown:
         echo(f"Serving all sweeps at {shown}")

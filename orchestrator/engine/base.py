@@ -25,6 +25,8 @@ class StackJob:
         wanted: Indices in ``requests`` of the runs to train. The others have ended or are no longer wanted.
         directory: The sweep's directory on the driver's machine.
         donors: Weights (safetensors) from which the runs continue, by the donor's key.
+        keys: Keys of the runs in the driver, or empty if they are not compared with the worker's.
+        version: Version of the family in the driver.
     """
 
     requests: tuple[Request, ...]
@@ -33,6 +35,10 @@ class StackJob:
     stack_id: str
     directory: str
     donors: dict[str, bytes] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    version: int = 0
+    source: str = ""
+    """Hash of the family's source in the driver, or "" if it is unknown."""
 
     def __str__(self) -> str:
         """Return a name such as ``add+prod_add size 16 x6 1f2e3d4c``, which Tune keeps in the trial's tag."""
@@ -61,7 +67,8 @@ class StackReport:
     Attributes:
         halves: Two smaller stacks that replace this stack, which did not fit into memory.
         machine_error: The machine error that made the worker leave the stack.
-        broken: How the family broke its contract. A retry would fail in the same way.
+        broken: Why the sweep must stop: the family broke its contract, or the worker has other code than the driver.
+            A retry would fail in the same way.
     """
 
     runs: tuple[RunReport, ...] = ()

@@ -21,7 +21,7 @@ from orchestrator.engine.run_table import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
 from orchestrator.home.machine_errors import trouble_words
-from orchestrator.home.run_store import RunStore
+from orchestrator.home.run_store import RunStore, StoredRun
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.observations import observe
@@ -50,7 +50,8 @@ class Campaign:
     """The runs of a sweep and the order in which they are trained. Used in the driver's thread only.
 
     A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the sweep
-    stops and ``machine_error`` contains the reason (otherwise "").
+    stops and ``machine_error`` contains the reason (otherwise ""). ``broken`` contains the same reason if the family
+    broke its contract or a worker has other code.
 
     Attributes:
         slots: Number of stacks that can train at the same time.
@@ -79,9 +80,11 @@ class Campaign:
         self.limits: dict[int, int] = {}
         self.stopping = False
         self.machine_error = ""
+        self.broken = ""
         self.observer = Observer()
         self._family: Family = sweep.spec.make_family()
-        self._store = RunStore(files.home, sweep.id)
+        self._source = sweep.spec.source
+        self._store = RunStore(files.home, sweep.id, self._source)
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
@@ -171,6 +174,9 @@ class Campaign:
             stack.id,
             str(self.sweep.files.directory),
             {key: path.read_bytes() for key, path in donors.items() if path is not None},
+            tuple(ticket.key for ticket in stack.tickets),
+            self._family.version,
+            self._source,
         )
 
     def _ask(self, room: int) -> None:
@@ -290,7 +296,8 @@ class Campaign:
             self.stack_halved(stack_id, report.halves)
         if report.broken:
             self._leave(stack_id)
-            self._stop(f"{report.broken}; `check-family` checks the whole family")
+            self.broken = self.broken or report.broken
+            self._stop(report.broken)
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
@@ -385,9 +392,21 @@ class Campaign:
             return False
         with self._store.locked():  # Prevents removal of the run before it is in the journal.
             stored = self._store.find(ticket.key)
+            if stored is not None and self._is_refused(ticket, stored):
+                return False
             if stored is not None:
                 self._take(ticket, stored.outcome, stored.trained_for)
         return stored is not None
+
+    def _is_refused(self, ticket: Ticket, stored: StoredRun) -> bool:
+        """Stop the sweep if a stored run was trained by other code, for example by a sweep that runs at the same time.
+        Most such runs are refused before the sweep starts (home/known_code.py)."""
+        spec = self.sweep.spec
+        is_other = "" not in (stored.source, self._source) and stored.source != self._source
+        if is_other and spec.code == "refuse":
+            trained = f"run {ticket.key} was trained by other code of {spec.family}"
+            self._stop(f"{trained}, for {stored.trained_for or self.sweep.id}: raise `version`, or add --set code=warn")
+        return is_other and spec.code == "refuse"
 
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str = "") -> None:
         """Pass an outcome to the journal, then the searcher, then the observer. Repeat for its twins: the same run

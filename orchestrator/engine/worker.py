@@ -50,6 +50,8 @@ class StackWorker:
         self._family = spec.make_family()
         self._configs = [spec.config(request) for request in job.requests]
         self._keys = [self._family.key(config) for config in self._configs]
+        self._messages: list[str] = []
+        self._foreign = self._other_code()
         self._checkpoints = _checkpoints_for(spec, job)
         self._probes = [load_probe(name) for name in spec.probes]
         self._scratch = scratch(spec.resources.scratch)
@@ -57,7 +59,6 @@ class StackWorker:
         """Indices in the job of the unfinished runs."""
         self._places: list[int] = []
         """Indices in the job of the runs in the learner."""
-        self._messages: list[str] = []
         self._learner: Learner | None = None
         self._shrinks = False
         """True if the remaining runs need a new learner."""
@@ -77,6 +78,9 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation and report it. Raises :class:`DeviceLostError` if the GPU cannot be used."""
+        if self._foreign:
+            self._failed = True
+            return StackReport(broken=self._foreign)
         too_large, machine_error, broken = False, "", ""
         try:
             if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
@@ -87,7 +91,7 @@ class StackWorker:
             begun = time.perf_counter()
             report = self._reported(self._validator.check(self._learner.advance()), begun)
         except BrokenFamilyError as error:
-            broken = str(error)
+            broken = f"{error}; `check-family` checks the whole family"
         except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
             self._learner = None
             raise RuntimeError(f"training called sys.exit({error.code!r})") from error
@@ -118,6 +122,23 @@ class StackWorker:
             self._checkpoints.drop(self._job.stack_id)
         elif self._open and not self._failed:
             self._save()
+
+    def _other_code(self) -> str:
+        """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
+        only the source differs and the space permits it, leave a message instead."""
+        spec, job, version = self._spec, self._job, self._family.version
+        here, driver = f"{spec.family} on {platform.node()}", "in the process that started the sweep"
+        if job.keys and tuple(self._keys) != job.keys:
+            if version != job.version:
+                return f"{here} has version {version}, but version {job.version} {driver}: make both equal"
+            return f"{here} has other keys of runs than {driver}: make its code equal, and restart that process"
+        if not job.source or not spec.source or spec.source == job.source:
+            return ""
+        difference = f"the code of {here} (in {spec.folder}) differs from that {driver}"
+        if spec.code == "warn":
+            self._messages.append(difference)
+            return ""
+        return f"{difference}: it was changed in the meantime, or that machine has another copy"
 
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error behind an exception, or "" if training raised it."""

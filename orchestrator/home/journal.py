@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from orchestrator.errors import exception_line
 from orchestrator.home.directories import SweepDirectory, whole_lines
 from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed
 from orchestrator.home.run_files import checked_outcome, read_run
@@ -37,13 +38,15 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Begun:
-    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, and the folder that the
-    family's module is imported from, "" for a built-in family."""
+    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, the folder that the family's
+    module is imported from and the hash of its source, both "" for a built-in family, and the family's version."""
 
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
     schema: int = SCHEMA
+    source: str = ""
+    version: int = 0
 
     @property
     def at(self) -> str:
@@ -96,6 +99,15 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """The sweep stopped because its family broke its contract, or a worker had other code. The last line, until the
+    sweep is resumed and goes on."""
+
+    why: str
+    at: str = field(default_factory=_now, compare=False)
+
+
+@dataclass(frozen=True)
 class Answered:
     """The sweep has its answer."""
 
@@ -118,15 +130,16 @@ class _Environment:
     platform: str = ""
 
 
-PLAIN: dict[str, type[Begun | Tuned | Stopped | Answered]] = {
-    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Answered)
+PLAIN: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
+    entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Broken, Answered)
 }
 """Entries whose fields are all JSON values, by kind."""
-Entry = Begun | Ended | Asked | Tuned | Stopped | Answered
+Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 
 class State(StrEnum):
-    """State: running (locked by a process), finished (has an answer), failed (only failed runs) or interrupted."""
+    """State: running (locked by a process), finished (has an answer), failed (only failed runs, or broken) or
+    interrupted."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -147,6 +160,7 @@ class Memory:
         changed: Time of the last entry, or "" without entries.
         damaged: A message for each omitted line and run.
         lost: Keys of the omitted runs.
+        broken: Why the sweep broke, or "".
     """
 
     ended: tuple[Ended, ...] = ()
@@ -157,14 +171,23 @@ class Memory:
     changed: str = ""
     damaged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    broken: str = ""
 
     @property
     def state(self) -> State:
         """State of the sweep if no process drives it."""
         if self.answered:
             return State.FINISHED
-        failed = bool(self.ended) and all(entry.outcome.status is Status.FAILED for entry in self.ended)
-        return State.FAILED if failed else State.INTERRUPTED
+        return State.FAILED if self.failure else State.INTERRUPTED
+
+    @property
+    def failure(self) -> str:
+        """Why the sweep failed, in a line: why it broke, or the exception of its first run if all failed. "" if it has
+        not failed."""
+        errors = [entry.outcome.error for entry in self.ended if entry.outcome.status is Status.FAILED]
+        if self.broken or not errors or len(errors) < len(self.ended):
+            return self.broken
+        return exception_line(errors[0]) or "every run failed"
 
 
 class Journal(io.FileIO):
@@ -224,6 +247,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
         changed=entries[-1].at if entries else "",
         damaged=tuple(damaged),
         lost=tuple(lost),
+        broken=entries[-1].why if entries and isinstance(entries[-1], Broken) else "",
     )
 
 

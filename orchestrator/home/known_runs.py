@@ -90,7 +90,7 @@ def whole_runs(sweep: Sweep) -> Memory:
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
     """Add runs that were stored before a crash to a sweep's journal, and return them."""
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
-    for key, request in _usable(sweep.spec).items():
+    for key, request in usable_requests(sweep.spec).items():
         origin = None if key in already else read_origin(store.directory(key))
         if origin is not None and origin.sweep == sweep.id and (stored := store.find(key)) is not None:
             adopted.append(Ended(key, request, stored.outcome))
@@ -160,7 +160,7 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
     """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
-    usable = _usable(spec)
+    usable = usable_requests(spec)
     reused = [
         replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id)
         for entry in recall(older.files).ended
@@ -173,6 +173,7 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
     return reused
 
 
-def _usable(spec: SweepSpec) -> dict[str, Request]:
+def usable_requests(spec: SweepSpec) -> dict[str, Request]:
+    """Return all runs that a sweep may use, including earlier phases of its arms, by key."""
     key = spec.make_family().key
     return {key(spec.config(phase)): phase for request in spec.requests() for phase in spec.chain(request)}

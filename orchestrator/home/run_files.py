@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.errors import exception_line
 from orchestrator.home.directories import PROBES, flaw_of
 from orchestrator.home.foreign_files import (
     checked_key,
@@ -51,10 +52,12 @@ MOST_ARRAY_BYTES, MOST_RATIO = 256 << 20, 100
 
 @dataclass(frozen=True)
 class Origin:
-    """Id of the sweep that a run was trained for, and when the run ended (ISO 8601, UTC)."""
+    """Id of the sweep that a run was trained for, when the run ended (ISO 8601, UTC), and the hash of the family's
+    source, "" for a family of this project and for runs of earlier versions."""
 
     sweep: str
     ended: str
+    source: str = ""
 
 
 def read_origin(directory: Path) -> Origin | None:
@@ -67,9 +70,9 @@ def read_origin(directory: Path) -> Origin | None:
         return None
 
 
-def write_origin(directory: Path, sweep_id: str) -> None:
-    """Record that a run was trained for this sweep and ended now."""
-    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
+def write_origin(directory: Path, sweep_id: str, source: str = "") -> None:
+    """Record that a run was trained for this sweep, by a family with this source, and ended now."""
+    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"), source)
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 
@@ -130,8 +133,8 @@ class ProbeResult:
 
     @property
     def reason(self) -> str:
-        """Last line of the error."""
-        return self.error.strip().splitlines()[-1] if self.error.strip() else ""
+        """The line of the error that names the exception."""
+        return exception_line(self.error)
 
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -37,19 +37,23 @@ LONGEST_CLAIM = 1000
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run. ``trained_for`` is the id of the other sweep that trained it, or ""."""
+    """A stored run. ``trained_for`` is the id of the other sweep that trained it, or "". ``source`` is the hash of the
+    source of its family, or "" if it is unknown."""
 
     outcome: Outcome
     trained_for: str
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class RunStore:
     """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers). Directories are
-    flushed and renamed, so that readers never see an incomplete run."""
+    flushed and renamed, so that readers never see an incomplete run. ``source`` is the hash of the family's source,
+    which is kept with each new run."""
 
     home: Home
     sweep_id: str = ""
+    source: str = ""
 
     def directory(self, key: str) -> Path:
         """Return the directory of a run, which may not exist."""
@@ -75,7 +79,7 @@ class RunStore:
             return None
         outcome = read_run(self.directory(key), whole=True)
         if isinstance(outcome, Outcome):
-            return StoredRun(outcome, self._trained_for(key))
+            return self._stored(key, outcome)
         log.warning(f"{self.directory(key)} is damaged ({outcome}): the run is trained again")
         self.delete(key)
         return None
@@ -87,10 +91,10 @@ class RunStore:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
                 (directory / name).write_bytes(content)
-            write_origin(directory, self.sweep_id)
+            write_origin(directory, self.sweep_id, self.source)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
-        return StoredRun(read_outcome(self.directory(key)), self._trained_for(key))
+        return self._stored(key, read_outcome(self.directory(key)))
 
     def delete(self, key: str) -> None:
         """Delete a run atomically if it is stored."""
@@ -148,10 +152,11 @@ class RunStore:
                 keys.append(key)
         return keys
 
-    def _trained_for(self, key: str) -> str:
-        """Return the other sweep that a stored run was trained for, or ""."""
+    def _stored(self, key: str, outcome: Outcome) -> StoredRun:
         origin = read_origin(self.directory(key))
-        return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+        if origin is None:
+            return StoredRun(outcome, "")
+        return StoredRun(outcome, "" if origin.sweep == self.sweep_id else origin.sweep, origin.source)
 
     def _holder(self, key: str) -> str:
         """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""

@@ -24,9 +24,10 @@ from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.space import hardware, strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
-from orchestrator.trusted_code import UntrustedCodeError, folder_of, import_named, named_code
+from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
+from trainables.contract.sources import search_in
 from trainables.files import write_whole
 
 FIGURE = "transitions.png"
@@ -60,12 +61,15 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep. ``environment`` has versions, git state and hardware as JSON values."""
+    """A sweep. ``environment`` has versions, git state and hardware as JSON values. ``source`` is the hash of the
+    family's source at the start of the sweep and ``version`` its version, "" and 0 if they are unknown."""
 
     files: SweepDirectory
     spec: SweepSpec
     created: str
     environment: dict[str, Any]
+    source: str = ""
+    version: int = 0
 
     @property
     def id(self) -> str:
@@ -93,15 +97,21 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             break
     if fresh:
         spec = spec.model_copy(update={"salt": files.id})
-    begun = Begun(now.isoformat(timespec="seconds"), describe_environment(), folder_of(spec.family))
     try:
         spec = write_spec(files, spec)
+        begun = Begun(
+            now.isoformat(timespec="seconds"),
+            describe_environment(),
+            spec.folder,
+            source=spec.source,
+            version=spec.family_class.version,
+        )
         with Journal(files.journal) as journal:
             journal.append(begun)
     except OSError:  # A full disk, for example. A directory without a first line would be listed as damaged.
         shutil.rmtree(files.directory, ignore_errors=True)
         raise
-    return Sweep(files, spec, begun.created, begun.environment)
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
 
 
 def recall_sweep(sweep: Sweep) -> Memory:
@@ -259,6 +269,8 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
         data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
+        if is_trusted(begun.folder):
+            search_in(begun.folder)  # Another sweep's folder may have a module of the same name.
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
     except OSError as error:
@@ -267,4 +279,4 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         raise UnreadableError(files, str(error), remedy="") from error
     except ValueError as error:  # Not text, not YAML, or rejected by the family.
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
-    return Sweep(files, spec, begun.created, begun.environment)
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
@@ -120,6 +121,24 @@ def _check_database(store: Store, database: Path) -> None:
             connection.execute("BEGIN IMMEDIATE")
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD}") from error
+
+
+def moved_from(store: Store) -> Path | None:
+    """Return the directory where a home's artifacts were when they were recorded, if it was moved since and MLflow
+    therefore does not find them. Otherwise return None. Call :func:`check` before."""
+    if store.database is None or not store.database.is_file():
+        return None
+    with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiments'").fetchone():
+            return None  # MLflow has not created its tables yet.
+        rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
+    for name, location in rows:
+        address = urlsplit(str(location))
+        recorded = Path(unquote(address.path))
+        is_ours = address.scheme == "file" and recorded.is_absolute() and recorded.parts[-2:] == (ARTIFACTS, name)
+        if is_ours and recorded.as_uri() != store.location_of(name) and not recorded.exists():
+            return recorded.parents[1]
+    return None
 
 
 @contextmanager

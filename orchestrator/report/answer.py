@@ -108,6 +108,7 @@ class Answer:
         recipes: The settings that each recipe changes, in one line; empty for a sweep of one recipe.
         cautions: Caveats that follow from the settings.
         learned: Share of the score above the best constant answer at which a run counts as learned.
+        failed_run: Key of a run that failed, or "".
     """
 
     target: str
@@ -121,11 +122,17 @@ class Answer:
     words: Words = field(default_factory=Words)
     cautions: tuple[str, ...] = ()
     learned: float = LEARNED
+    failed_run: str = ""
 
     @property
     def runs(self) -> int:
         """Number of runs behind the transitions."""
         return sum(mix.runs for mix in self.mixes)
+
+    @property
+    def failed(self) -> int:
+        """Number of runs that failed."""
+        return sum(mix.failed for mix in self.mixes)
 
     @property
     def compared(self) -> list[MixAnswer]:
@@ -200,6 +207,7 @@ def answer(
         words=family.words,
         cautions=tuple(spec.warnings()),
         learned=learned,
+        failed_run=next((family.key(run) for run, outcome in all_runs if outcome.status is Status.FAILED), ""),
     )
 
 

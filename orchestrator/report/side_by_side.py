@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,8 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Compared:
-    """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``."""
+    """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``.
+    ``pairs`` has the keys of the runs behind each mix's comparison with its baseline."""
 
     label: str
     answer: Answer
@@ -28,6 +29,7 @@ class Compared:
     variant: str = ""
     along: str = ""
     place: float | None = None
+    pairs: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
 
 def recipes_of(answer: Answer) -> list[Compared]:
@@ -48,16 +50,33 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     ``kind`` names what is compared, such as ``recipe``.
     """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
+    repeated: list[str] = []
     variants = Counter(entry.variant for entry in compared)
-    for entry in compared:
+    for place, entry in enumerate(compared):
         answer, is_named = entry.answer, entry.variant and variants[entry.variant] == 1
         for mix in answer.compared:
+            if (other := _containing(compared, place, mix.mix)) is not None:  # The same evidence counts once.
+                repeated.append(
+                    f"{entry.label} is not counted for {mix.mix}, because {other.label} has all of its pairs."
+                )
+                continue
             mixes = (mix.mix, answer.baseline_of(mix).mix)
             outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_words(answer, mix)
     same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
-        return [_sentence(mix, baseline, by_name, kind) for (mix, baseline), by_name in outcomes.items()]
+        return [*(_sentence(*mixes, by_name, kind) for mixes, by_name in outcomes.items()), *repeated]
     return [f"{entry.label}: {text}" for entry in compared for text in sentences(entry.answer)]
+
+
+def _containing(compared: Sequence[Compared], place: int, mix: str) -> Compared | None:
+    """Return the first other answer that has all pairs of the answer at ``place``, as a sweep has those of one that it
+    extends. Of answers with the same pairs, the first counts."""
+    own = compared[place].pairs.get(mix, frozenset())
+    for index, other in enumerate(compared):
+        theirs = other.pairs.get(mix, frozenset())
+        if own and index != place and (own < theirs or (own == theirs and index < place)):
+            return other
+    return None
 
 
 def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from orchestrator.errors import did_you_mean, unknown
+from orchestrator.errors import UserError, did_you_mean, unknown
 from orchestrator.space.mistakes import Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning_settings import Tune
@@ -18,6 +18,8 @@ from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm
 from trainables.probes.base import Probe
 
+BETWEEN = 0.37
+"""A place between two sizes, which is seldom a whole number."""
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
 
@@ -49,6 +51,28 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "
             f"learned at {needed:.2f} or more. Choose a target whose most frequent answer is rarer",
         )
+
+
+def check_counts(name: str, family: Family, sizes: Sequence[int]) -> None:
+    """Check what an answer needs of a family: parameters that grow with the size, also between the sizes, where
+    transitions are. Raises :class:`UserError`."""
+    between = [low + BETWEEN * (high - low) for low, high in pairwise(sizes)] or [sizes[0] + BETWEEN]
+    counts: dict[float, float] = {}
+    for size in sorted([*sizes, *between]):
+        try:
+            counts[size] = float(family.parameters(size).total)
+        except Exception as error:
+            raise UserError(
+                f"{name} cannot count the parameters at {family.size_axis} {size:g}: {type(error).__name__}: {error}. "
+                "A transition may be between two sizes, so the count must accept fractions"
+            ) from error
+    steps = [(one, other, False) for one, other in pairwise(sorted(counts))]
+    for one, other, strictly in [*steps, *((one, other, True) for one, other in pairwise(sizes))]:
+        if not (counts[one] < counts[other] if strictly else counts[one] <= counts[other]):
+            raise UserError(
+                f"{name} counts {counts[other]:g} parameters at {family.size_axis} {other:g} and {counts[one]:g} at "
+                f"{one:g}. Mixes are compared by their parameters, so the count must grow with the size"
+            )
 
 
 def in_probes(probes: Sequence[Probe], family: Family) -> Iterator[Mistake]:

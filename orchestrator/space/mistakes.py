@@ -11,9 +11,9 @@ import json
 import re
 import types
 import typing
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
@@ -76,11 +76,53 @@ def parse(kind: type[T], data: Any, at: Key = ()) -> T:
         why = f"{kind.__module__}:{kind.__qualname__} has a field whose type cannot be read from YAML"
         raise InvalidDataError(Mistake(at, f"{why}: {str(error).splitlines()[0]}")) from error
     try:
-        parsed = holder.model_validate_json(json.dumps({"value": data}))
+        text = json.dumps({"value": data})
+    except (TypeError, ValueError) as error:
+        mistakes = [replace(mistake, key=at + mistake.key) for mistake in unwritable(data)]
+        raise InvalidDataError(*mistakes or [Mistake(at, str(error))]) from error
+    try:
+        parsed = holder.model_validate_json(text)
         return typing.cast(T, parsed.value)  # type: ignore[attr-defined]
     except ValidationError as error:
+        whole = [details["loc"][1:] for details in error.errors() if _is_whole(details)]
+        changed = reduce(_with_integer, whole, data)
+        if json.dumps(changed) != json.dumps(data):  # 1e3 equals 1000, but is written in another way.
+            return parse(kind, changed, at)
         mistakes = [replace(mistake, key=at + mistake.key) for mistake in _mistakes(error, kind)]
         raise InvalidDataError(*mistakes) from error
+
+
+def unwritable(data: Any, key: Key = ()) -> Iterator[Mistake]:
+    """Yield a mistake for each value that no file can contain, such as a function passed from Python."""
+    if isinstance(data, Mapping):
+        for name, value in data.items():
+            if isinstance(name, str | int | float | None):
+                yield from unwritable(value, (*key, str(name)))
+            else:
+                yield Mistake(key, f"a key must be text; got {name!r:.60}")
+    elif isinstance(data, list | tuple):
+        for place, value in enumerate(data):
+            yield from unwritable(value, (*key, place))
+    elif not isinstance(data, str | int | float | None):
+        yield Mistake(key, f"must be text, a number, a list or a mapping; got {data!r:.60}")
+
+
+def _is_whole(details: Any) -> bool:
+    """Return True if pydantic refused a number such as 1e3 only because it is written as a float."""
+    value = details["input"]
+    return details["type"] == "int_type" and isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+
+
+def _with_integer(data: Any, key: Key) -> Any:
+    """Return data with the number at ``key`` as an integer. Of a union, pydantic's key also names a type, which data
+    lacks: then return the data unchanged, so that the mistake is reported."""
+    if not key:
+        return int(data) if isinstance(data, float) else data
+    if isinstance(data, Mapping) and key[0] in data:
+        return {**data, key[0]: _with_integer(data[key[0]], key[1:])}
+    if isinstance(data, list | tuple) and isinstance(key[0], int):
+        return [_with_integer(value, key[1:]) if place == key[0] else value for place, value in enumerate(data)]
+    return data
 
 
 @cache

@@ -9,8 +9,8 @@ except that the recipes, variants and tuned values of a file replace the inherit
 from __future__ import annotations
 
 import codecs
+import re
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,11 +25,12 @@ from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.hardware import Hardware, Needs
-from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, leaf_paths, parse, unknown_key
+from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_in_sweep, named_code
-from trainables.base import SettingsError, load_family
+from trainables.base import SettingsError, load_family, refresh_family
+from trainables.contract.sources import search_in
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
@@ -96,8 +97,11 @@ class Space:
 
     @property
     def warning(self) -> str:
-        """Warning if the file has new mixes but an inherited question, else ``""``."""
+        """Warning if the file has new mixes but an inherited question, or if a file here has the name of a shipped
+        space, else ``""``."""
         here = self.files[0]
+        if here.source.startswith(f"{PACKAGE}/") and (file := _file_here(Path(here.source).stem)):
+            return f"this is the shipped search space; for the file {file} in this directory, write {file}"
         asker = next((file for file in self.files if "question" in file.data), here)
         if asker is here or here.data.get("mixes", asker.data.get("mixes")) == asker.data.get("mixes"):
             return ""
@@ -144,33 +148,40 @@ def is_path(name_or_path: str) -> bool:
 
 
 def open_space(name_or_path: str) -> Space:
-    """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``."""
+    """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``.
+
+    Modules of families and probes are then found in the folders of these files, first in the nearest file's.
+    """
     files: dict[str, Values] = {}
+    folders: list[str] = []
     following: str | None = name_or_path
     while following is not None:
         if (source := source_of(following)) in files:
             chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
             raise UserError(f"the `like` of {files[source].source} leads back to the same file: {chain}")
         file = files[source] = read_space(following)
+        if is_path(following) and not is_in_sweep(Path(source).parent):
+            folders.append(str(Path(source).parent))
         following = file.data.get("like")
         if following is not None and is_path(following):
             following = str(Path(file.source).parent / user_path(following))
     for file in files.values():
         if "profile" in file.data and "profile_reason" not in file.data:  # A resolved space has both.
             file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
+    for folder in reversed(folders):
+        search_in(folder)
     return Space(tuple(files.values()))
 
 
 def read_space(name_or_path: str) -> Values:
     """Read a file and check that it is a mapping with valid profiles and ``like``. Raises ``UserError``.
 
-    ``like`` may be a path relative to the file's directory. That directory is appended to ``sys.path``, so that modules
-    of families and probes in it can be imported.
+    ``like`` may be a path relative to the file's directory.
     """
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
     document = strict_yaml.read(text, source)
     if is_path(name_or_path):
-        _find_code(Path(source).resolve(), document.data)
+        _check_code(Path(source).resolve(), document.data)
     if not isinstance(document.data, dict):
         kinds = {list: "a list", type(None): "empty"}
         kind = kinds.get(type(document.data), "a single value")
@@ -184,13 +195,10 @@ def read_space(name_or_path: str) -> Values:
     return values
 
 
-def _find_code(path: Path, data: object) -> None:
-    """Let modules next to a file be imported. The file of a sweep in a home is data: it may name only what every reader
-    of the home may import. Raises ``UserError`` for other code."""
-    folder = str(path.parent)
+def _check_code(path: Path, data: object) -> None:
+    """Check the code that a file names. The file of a sweep in a home is data: it may name only what every reader of
+    the home may import. Raises ``UserError`` for other code."""
     if not is_in_sweep(path.parent):
-        if folder not in sys.path:
-            sys.path.append(folder)
         return
     values = data if isinstance(data, dict) else {}
     if "like" in values:
@@ -219,8 +227,15 @@ def _read_file(path: Path) -> tuple[str, str, str]:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def _file_here(name: str) -> str:
+    """Return the YAML file of this name in the working directory, or "" without one."""
+    return next((f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()), "")
+
+
 def _read_named(name: str) -> tuple[str, str, str]:
     known = names()
+    if name not in known and (here := _file_here(name)):
+        raise UserError(f"no shipped search space is called {name!r}, but the file {here} is here: name it as {here}")
     if name not in known:
         raise unknown("search space", name, known)
     file = resources.files(PACKAGE) / f"{name}.yaml"
@@ -248,7 +263,10 @@ def load_space(
         if values.is_set(key):
             values.refuse((key,), "can be set only in a file")
     try:
+        refresh_family(str(values.data.get("family", DEFAULT_FAMILY)))
         return parse(SweepSpec, values.data)
+    except SettingsError as error:
+        raise UserError(_describe(values, Mistake(("family",), explain(error)))) from error
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
 
@@ -285,7 +303,11 @@ def _in_variant(values: Values, requested: str | None) -> Values:
 
 def _describe(values: Values, mistake: Mistake) -> str:
     """Return a mistake in one line: its place, its message and, for an unknown key, the likely key."""
-    message = mistake.message
+    message, name = mistake.message, values.data.get("name")
+    if mistake.key == ("name",) and name == Path(values.source).stem:
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+        plain = plain if NAME.fullmatch(plain) else f"space_{plain}".strip("_")
+        message += f", which is the file's name: rename the file, or write `name: {plain}` in it"
     if mistake.allowed is not None and (paths := _meant(values, mistake.key, mistake.allowed)):
         message = unknown_key(mistake.allowed, f" Did you mean {' or '.join(paths)}?")
     return f"{values.place(mistake.key)}: {message}"

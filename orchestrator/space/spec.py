@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -23,7 +23,7 @@ from pydantic_core import PydanticSerializationError
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse, unwritable
 from orchestrator.space.resources import Resources
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
@@ -31,16 +31,17 @@ from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.transition.evidence import LEARNED
-from trainables.base import Family, RunConfig, SettingsError, Until, load_family
+from trainables.base import Family, RunConfig, SettingsError, Until, load_family, refresh_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
+from trainables.contract.sources import folder_of, search_in, source_hash
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+    {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
 )
 """Keys of a specification that do not change results."""
 LISTED = Field(strict=False)
@@ -88,6 +89,9 @@ class SweepSpec(BaseModel):
     probes: tuple[str, ...] = Field(default=None, validate_default=True, strict=False)
     """Probes of every trained model (trainables/probes/); by default the family's."""
     resources: Resources = Field(default_factory=Resources)
+    code: Literal["refuse", "warn"] = "refuse"
+    """What to do if finished runs were trained by other code of a family from outside this project: ``refuse`` to mix
+    them with new runs, or ``warn`` and use them, because the change does not alter what they compute."""
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""
@@ -173,10 +177,14 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        return parse(load_family(info.data["family"]).Settings, value)
+        settings: Any = parse(load_family(info.data["family"]).Settings, value)
+        if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
+            raise InvalidDataError(*mistakes)
+        return settings
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
+        _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
         return self
@@ -237,9 +245,21 @@ class SweepSpec(BaseModel):
         """Name of the sweep, with its variant if the space has several."""
         return f"{self.name}, {self.variant}" if self.variant else self.name
 
-    @property
+    @cached_property
     def family_class(self) -> type[Family]:
+        """The family. Like :attr:`folder` and :attr:`source`, it is found when the specification is checked, because
+        its name may later stand for a class of another folder or of a changed file."""
         return load_family(self.family)
+
+    @cached_property
+    def folder(self) -> str:
+        """Folder that the family's module is imported from, "" for a family of this project."""
+        return folder_of(self.family.partition(":")[0])
+
+    @cached_property
+    def source(self) -> str:
+        """Hash of the family's source, "" for a family of this project."""
+        return source_hash(self.family)
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)
@@ -257,6 +277,11 @@ class SweepSpec(BaseModel):
         """Raise :class:`SettingsError` if the device of the stacks cannot train a mix with its settings."""
         for mix in self.mixes:
             self.family_of(mix).check_device(self.resources.device)
+
+    def check_counts(self) -> None:
+        """Raise :class:`UserError` unless the family counts parameters as an answer needs. Stored sweeps are read
+        without this check."""
+        checks.check_counts(self.family, self.make_family(), self.sizes)
 
     def warnings(self) -> list[str]:
         """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes."""
@@ -338,6 +363,7 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
+        absent |= {"code"} if self.code == "refuse" else set()
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_value(self.settings)}
 
@@ -345,6 +371,8 @@ class SweepSpec(BaseModel):
         """Return a checked copy. Pydantic's skips checks and keeps stale derived values. Raises :class:`UserError`."""
         if update is None:
             return super().model_copy(deep=deep)
+        if self.folder:
+            search_in(self.folder)
         try:
             return parse(type(self), self.to_dict() | plain_value(update))
         except InvalidDataError as error:
@@ -355,6 +383,14 @@ class SweepSpec(BaseModel):
     def checked(self) -> Self:
         """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
         return self.model_copy(update={})
+
+    def refreshed(self) -> Self:
+        """Return :meth:`checked`, with the code of the family as it is in its files now. Also raises
+        :class:`SettingsError`, if that code cannot be imported."""
+        if self.folder:
+            search_in(self.folder)
+        refresh_family(self.family)
+        return self.checked()
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""

@@ -15,7 +15,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
-from orchestrator.home.journal import Answered, State, recall
+from orchestrator.home.journal import Answered, Broken, State, recall
 from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.report import answer_table
@@ -67,14 +67,16 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
 
 
 def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions) -> NoReturn:
-    """Record an interrupted sweep and report how to resume it.
+    """Record an interrupted or broken sweep and report how to resume it.
 
     Raises:
         SweepError: if a machine error or the time limit stopped the sweep.
         KeyboardInterrupt: if the user stopped it.
     """
     sweep = campaign.sweep
-    recorder.end(sweep, _answer(campaign), State.INTERRUPTED)
+    if campaign.broken:
+        campaign.journal.append(Broken(campaign.broken))
+    recorder.end(sweep, _answer(campaign), State.FAILED if campaign.broken else State.INTERRUPTED)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
     checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
@@ -88,8 +90,17 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
 
 def _answer(campaign: Campaign) -> Answer:
     outcomes = [(record.config, record.outcome) for record in campaign.records]
-    memory = recall(campaign.sweep.files, runs=False)
-    return answer(campaign.sweep.spec, outcomes, memory.stopped, memory.blocks)
+    sweep = campaign.sweep
+    memory = recall(sweep.files, runs=False)
+    try:
+        return answer(sweep.spec, outcomes, memory.stopped, memory.blocks)
+    except Exception as error:
+        if not sweep.spec.source:
+            raise
+        why = f"{sweep.spec.family} raised {type(error).__name__}: {error}"
+        raise SweepError(
+            f"{sweep.id} has no answer: {why}. Its runs are kept: correct the family, then resume"
+        ) from error
 
 
 def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:

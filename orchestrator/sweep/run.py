@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,10 @@ from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import SweepError, UserError
+from orchestrator.errors import SweepError, UserError, exception_line
 from orchestrator.home.directories import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory, recall
+from orchestrator.home.known_code import check_resumed, check_reused
 from orchestrator.home.known_runs import (
     adopt_outcomes,
     check_same,
@@ -49,6 +50,7 @@ from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
 from orchestrator.trusted_code import list_path, trust_code_of
 from trainables.base import Status
+from trainables.contract.sources import MAIN
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +65,13 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     """
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
-        home, spec, machine = Home(options.home.resolve()), spec.checked(), options.hardware or hardware.detect()
+        spec = spec.refreshed()
+        home, machine = Home(options.home.resolve()), options.hardware or hardware.detect()
         _remember_code(spec)
-        resumed, extended = earlier_sweeps(spec, home, machine, options)
+        earlier = earlier_sweeps(spec, home, machine, options)
+        resumed, extended = earlier.resumed, earlier.extended
+        if earlier.warning:
+            log.warning(earlier.warning)
         if extended is not None:
             spec = _continuing(spec, extended)
         store = _choose_store(home, must_answer=resumed is None)
@@ -78,8 +84,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
         if resumed is None:
             sweep = create_sweep(spec, home, fresh=options.fresh)
-        else:  # Resources and probes do not change results.
-            current = {"resources": spec.resources, "probes": spec.probes}
+        else:  # These do not change results.
+            current = {"resources": spec.resources, "probes": spec.probes, "code": spec.code}
             sweep = replace(resumed, spec=resumed.spec.model_copy(update=current))
         if options.begun is not None:
             options.begun(sweep)
@@ -160,14 +166,29 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
     spec.check_device()
 
 
-def earlier_sweeps(
-    spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions
-) -> tuple[Sweep | None, Sweep | None]:
+@dataclass(frozen=True)
+class Earlier:
+    """The sweeps that a sweep resumes and extends, and a warning if their runs were trained by other code, or ""."""
+
+    resumed: Sweep | None
+    extended: Sweep | None
+    warning: str
+
+
+def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions) -> Earlier:
     """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
-    home. Raises :class:`UserError` if the machine lacks room, or if a sweep is missing, too different or running."""
+    home. Raises :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is
+    missing, too different or running, or if runs of other code are refused."""
+    if spec.family.startswith(f"{MAIN}:") and not options.local:
+        raise UserError(
+            f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
+            "own next to it, and name that module, or train with --engine local"
+        )
+    spec.check_counts()
     if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine, options.address)
     resumed = extended = None
+    warning = ""
     if options.resume:
         resumed = load_sweep(home, find_sweep(home, options.resume))
         check_same(spec, resumed)
@@ -175,14 +196,19 @@ def earlier_sweeps(
         resumed = find_unfinished(spec, home)
     if resumed is not None:
         resumed.files.check_free()
+        current = replace(resumed, spec=resumed.spec.model_copy(update={"code": spec.code}))
+        warning = check_resumed(current, retry_failed=options.retry_failed)
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
         continued = _continuing(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
+        warning = check_reused(continued, home)
+    elif resumed is None and not options.fresh:
+        warning = check_reused(spec, home)
     choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
-    return resumed, extended
+    return Earlier(resumed, extended, warning)
 
 
 def _choose_store(home: Home, *, must_answer: bool) -> Store:
@@ -259,8 +285,7 @@ class _Progress(StopRequests):
         self._recorder.run_ended(self._sweep, record)
         config, outcome = record.config, record.outcome
         if outcome.status is Status.FAILED:
-            lines = outcome.error.strip().splitlines()
-            words = f"failed: {lines[-1] if lines else ''}"
+            words = f"failed: {exception_line(outcome.error)}"
         else:
             is_phase = config.label not in self._sweep.spec.mix_named
             tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]

@@ -39,6 +39,8 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     rows["estimate"] = f"{_runs_and_time(plan)} (simulated). Times may be off by a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
+    for caveat in spec.warnings() if spec.source else ():  # A new family may not be what its author thinks it is.
+        console.print(Text(f"caveat: {caveat}", style="yellow"), soft_wrap=True)
     _print_notes(spec, hardware, plan, console)
 
 

@@ -82,3 +82,39 @@ class Unseeded(SimpleFamily):
 
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
         yield 1, 0.5, np.random.default_rng().random()
+
+
+class Raises(SimpleFamily):
+    """A family whose runs all fail."""
+
+    task_names = ("add",)
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        raise ValueError("no data")
+        yield
+
+
+class SometimesRaises(SimpleFamily):
+    """A family whose runs fail with odd seeds."""
+
+    task_names = ("add",)
+    floor = 0.1
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        if seed % 2:
+            raise ValueError("odd seed")
+        yield 1, 0.5, 0.9
+
+
+class Suspended(SimpleFamily):
+    """A family that evaluates, and yields, inside ``torch.no_grad()``, and needs gradients in every step."""
+
+    task_names = ("add",)
+    floor = 0.1
+
+    def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
+        for step in range(1, settings.steps + 1):
+            weight = torch.ones(size, requires_grad=True)
+            torch.autograd.backward(weight.square().sum())
+            with torch.no_grad():
+                yield step, 0.5, 0.9

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from tests.trainables.simple_families import Curve, Diverges, TorchFit, Yields
 from trainables import SimpleFamily
@@ -73,6 +75,16 @@ def test_a_loss_that_is_not_finite_counts_as_divergence() -> None:
         ({"points": ()}, "yielded nothing; yield (step, loss, accuracy) at least once"),
         ({"points": ((1, 0.5),)}, "yielded tuple (1, 0.5); yield (step, loss, accuracy)"),
         ({"points": ((1, 0.5, {"add": 0.5}),)}, "for each task of the mix ('add', 'prod'); it is dict {'add': 0.5}"),
+        ({"points": ((1, 0.5, np.array([0.5, 0.7])),)}, "accuracy on 'add' must be a number; it is ndarray array("),
+        (
+            {"points": ((1, 0.5, {"add": [0.5, 0.7], "prod": 0.5}),)},
+            "list [0.5, 0.7]; give one number, such as the mean",
+        ),
+        (
+            {"points": ((1, torch.tensor([0.5, 0.7]), 0.5),)},
+            "loss must be a number; it is Tensor tensor([0.5000, 0.7000])",
+        ),
+        ({"points": ((np.array([1, 2]), 0.5, 0.5),)}, "yielded step [1 2]; it must be a whole number"),
         ({"train": lambda *_: [(1, 0.5, 0.5)]}, "returned list [(1, 0.5, 0.5)]; make it a generator"),
     ],
 )
@@ -84,6 +96,15 @@ def test_the_error_of_a_wrong_train_names_the_mistake(members: dict[str, Any], m
     assert str(error.value).startswith(f"the family {family.name!r} does not keep its contract: ")
     assert f"(mix {run.label}, size 8, seed 3): " in str(error.value)
     assert message in str(error.value)
+
+
+def test_a_missing_floor_is_said() -> None:
+    """The best constant answer is rarely always wrong, and a family inherits a floor that its base defines."""
+    [caveat] = Yields(Yields.Settings()).warnings([8])
+    assert "does not define `floor`" in caveat
+    assert Diverges(Diverges.Settings()).warnings([8]) == []
+    inherits: SimpleFamily = type("Inherits", (Curve,), {})(Curve.Settings())
+    assert inherits.warnings([8]) == []
 
 
 def test_randomness_without_a_seed_is_detected(tmp_path: Path) -> None:

@@ -119,7 +119,9 @@ class ReportValidator:
     def _number(self, given: Any, where: str) -> float:
         value = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
         real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-        self._require(real, f"{where} must be a number; it is {shortened(value)}")
+        several = isinstance(value, list | tuple) or getattr(value, "shape", ()) != ()
+        hint = "; give one number, such as the mean" if several else ""
+        self._require(real, f"{where} must be a number; it is {shortened(value)}{hint}")
         return float(value)
 
     def _require(self, holds: bool, otherwise: str) -> None:

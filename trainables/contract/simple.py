@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.modes import apart
 from trainables.contract.report_validator import BrokenFamilyError, shortened
 from trainables.contract.settings import require
 from trainables.files import write_whole
@@ -112,6 +113,15 @@ class SimpleFamily(Family):
         batch = float(getattr(run.settings, "batch", GUESSED_BATCH))
         return FLOPS_PER_PARAMETER * self.parameter_count(run.size) * self.steps(run) * batch
 
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        """Warn if no class defines :attr:`floor`, because even constant answers are seldom always wrong."""
+        if any("floor" in vars(kind) for kind in type(self).__mro__ if kind is not SimpleFamily):
+            return []
+        return [
+            f"{type(self).__name__} does not define `floor`, the {self.words.score} of the best constant answer, so it "
+            "is taken as 0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
+        ]
+
     def shape(self, run: RunConfig) -> str:
         return f"{self.size_axis}-{run.size}".replace(" ", "_")
 
@@ -153,7 +163,7 @@ class SimpleLearner(Learner):
         if not isinstance(points, Iterator):
             raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
         step = 0
-        for point in points:
+        for point in apart(points):
             seconds += time.perf_counter() - begun
             evaluation = self._evaluation(point, least=step + 1)
             step, accuracy = evaluation.step, evaluation.accuracy
@@ -193,5 +203,8 @@ class SimpleLearner(Learner):
 
 
 def _python_number(value: Any) -> Any:
-    """Convert a numpy or torch scalar to a Python number; return any other value unchanged."""
-    return value.item() if hasattr(value, "item") else value
+    """Convert a number of numpy or torch to a Python number. Return any other value unchanged, such as an array."""
+    if not hasattr(value, "item"):
+        return value
+    count = value.numel() if hasattr(value, "numel") else getattr(value, "size", 1)
+    return value.item() if count == 1 else value

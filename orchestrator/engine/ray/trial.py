@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
-from orchestrator.engine.base import StackJob
+from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.home.machine_errors import trouble_words
+from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -30,8 +32,13 @@ class StackTrial(tune.Trainable):
         """Begin with a job. The sweep's ``space`` is in ``shared`` so that trials do not each have a copy."""
         if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Before CUDA starts, because Ray does not hide GPUs.
-        self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
+        self._spec: SweepSpec | None = None
+        self._unusable = ""
+        try:
+            self._spec = parse(SweepSpec, shared["space"])
+        except InvalidDataError as error:  # It was valid in the driver.
+            self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {error}"
         self._job: StackJob = config["job"]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -42,6 +49,8 @@ class StackTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         runs = ", ".join(f"{request.mix} seed {request.seed}" for request in self._job.requests)
         setproctitle(f"{TITLE} {self._job}: {runs}")
+        if self._spec is None:
+            return {REPORT: StackReport(broken=self._unusable), "done": True}
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 

@@ -39,11 +39,13 @@ def page(
     index: str = "",
     nonce: str = "",
     damage: Sequence[str] = (),
+    failure: str = "",
 ) -> str:
     """Return the HTML of a sweep's report; the same arguments give the same text.
 
     ``state`` is the sweep's state in one word, ``index`` and ``nonce`` the address of the page of all sweeps and the
-    nonce of scripts, if served, and ``damage`` describes the runs and files that could not be read.
+    nonce of scripts, if served, ``damage`` describes the runs and files that could not be read, and ``failure`` says
+    why the sweep failed.
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
@@ -53,6 +55,7 @@ def page(
         sweep=sweep,
         spec=spec,
         state=state,
+        failure=failure,
         changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
@@ -60,7 +63,7 @@ def page(
         answered=answer_table(answer),
         sentences=finding(answer),
         verdict_lines=verdict_lines(answer),
-        judged=(*sure, next_paragraph(spec, answer, state)) if sure else (),
+        judged=(*sure, next_paragraph(spec, answer, state, failure=failure)) if sure else (),
         words=answer.words,
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, family),

@@ -38,8 +38,8 @@ class Paragraph(NamedTuple):
         return "\n  - ".join((f"{self.label}: {self.text}".rstrip(), *self.points))
 
 
-def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
-    """Return a sweep in plain words. ``state`` is the state of the sweep in one word."""
+def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> tuple[Paragraph, ...]:
+    """Return a sweep in plain words. ``state`` is the state of the sweep in one word, and ``failure`` why it failed."""
     ends = dict.fromkeys(exact(answer.counts[place].size) for place in (0, -1))
     sizes = f"{answer.size_axis} {' to '.join(ends)}"
     changes = "; ".join(filter(None, (sizes, changed_words(spec))))
@@ -53,8 +53,12 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         suffix = "" if state == "failed" else f" The sweep is {state}."
         nothing_yet = Paragraph("Found", f"{sentences(answer)[0]}{suffix}")
         retry = Paragraph("Next", "See a run's error with `logs`. Once you have fixed it, resume with --retry-failed.")
-        return (question, nothing_yet, retry) if state == "failed" else (question, nothing_yet)
-    so_far = "" if state == "finished" else f" (so far: the sweep is {state})"
+        if state != "failed":
+            return question, nothing_yet
+        after = retry if answer.failed else next_paragraph(spec, answer, state, failure=failure)
+        return (question, nothing_yet, *_failed(failure), after)
+    is_state = "has failed" if state == "failed" else f"is {state}"
+    so_far = "" if state == "finished" else f" (so far: the sweep {is_state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join(sentences(answer) if answer.compared or answer.nothing_learned else ())
     lines, (sure, *more) = all_caveats(answer), how_sure(answer)
@@ -64,7 +68,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         sure._replace(text=f"{sure.text} {PAIR}") if evidence_words(answer) else sure,
         *more,
         *([Paragraph("Caveats", "", lines)] if lines else []),
-        next_paragraph(spec, answer, state, settings=False),
+        *_failed(failure),
+        next_paragraph(spec, answer, state, settings=False, failure=failure),
     )
 
 
@@ -96,8 +101,16 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     )
 
 
-def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True) -> Paragraph:
+def _failed(failure: str) -> tuple[Paragraph, ...]:
+    return (Paragraph("Failed", failure),) if failure else ()
+
+
+def next_paragraph(
+    spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True, failure: str = ""
+) -> Paragraph:
     """Return the next step, with its ``settings`` unless a command follows that has them."""
+    if failure:
+        return Paragraph("Next", "Correct the cause of the failure, then resume the sweep.")
     step = None if state in WAITING else next_step(spec, answer)
     reached = "No further run is recommended." if step is None else str(step) if settings else step.why
     return Paragraph("Next", WAITING.get(state, reached))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.numbers import exact, listed
+from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.search.pairs import Aim
 from orchestrator.space.spec import SweepSpec
@@ -27,6 +27,8 @@ FURTHER: dict[Aim, tuple[Aim, str]] = {
     "factor": ("locate", "This search stopped before it located the transitions. Locate them, too."),
 }
 """For each aim of a search except the last, the aim that goes further, and why."""
+FAILED_SHARE = 0.2
+"""Share of failed runs from which their error is the next thing to read."""
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 
@@ -58,6 +60,16 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if not ended:
         return None
     by_verdict = {verdict: [mix for mix in ended if mix.target.transition.verdict is verdict] for verdict in Verdict}
+    undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
+    apart = [mix for mix in answer.compared if mix.comparison is None]
+    is_decided = answer.compared and not undecided and not apart
+    if (
+        answer.failed >= FAILED_SHARE * (answer.failed + answer.runs) > 0 and not is_decided
+    ):  # More runs would fail in the same way.
+        many = counted(answer.failed, "run")
+        return NextStep(
+            f"Read why {many} failed: `logs {answer.failed_run}`. Then train them again, with --retry-failed."
+        )
     largest, smallest, learned = spec.sizes[-1], spec.sizes[0], answer.words.learned
     tested = {share.size for mix in ended for share in mix.shares}
     if answer.nothing_learned and spec.profile == SMOKE:
@@ -66,9 +78,6 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         )
     if answer.nothing_learned and largest in tested and any(mix.spent for mix in answer.mixes):
         return _longer(spec, f"nothing was {learned} up to {largest_tested(answer, answer.mixes)}")
-    undecided = [mix for mix in answer.compared if mix.comparison is not None and not mix.is_decided]
-    apart = [mix for mix in answer.compared if mix.comparison is None]
-    is_decided = answer.compared and not undecided and not apart
     aim = spec.search.settings.get("aim")
     if is_decided and aim in FURTHER:
         further, why = FURTHER[aim]

@@ -1,0 +1,342 @@
+"""The code that trained a run is part of what was trained: other code is refused, or said."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import orchestrator as o
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.directories import Home, seal
+from orchestrator.home.run_files import read_origin
+from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import Sweep
+from orchestrator.space.spaces import load_space
+from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
+from tests.cli.program import Program, process
+from tests.sweep.sweeps import ended, quiet, run_here, spec
+from trainables.base import Outcome, Status
+
+MODEL = """
+from trainables import SimpleFamily
+{imports}
+
+class Board(SimpleFamily):
+    task_names = ("checkers", "disc")
+    floor = 0.5
+    version = {version}
+
+    def parameter_count(self, size):
+        return 4 * size + 1
+
+    def train(self, tasks, size, seed, settings):
+        {first}
+        for step in range(1, settings.steps + 1):
+            yield step, 1 / step, {score}
+"""
+SPACE = """
+question: At what width is a checkerboard learned?
+family: {family}
+target: checkers
+mixes: [{mixes}]
+sizes: [2, 4, 8]
+seeds: 1
+search: {{method: grid}}
+settings: {{steps: 2}}
+"""
+names = iter(range(1000))
+
+
+@pytest.fixture
+def module(workplace: Path) -> str:
+    """A module name that no other test has imported."""
+    return f"models_{next(names)}"
+
+
+def write(
+    folder: Path, module: str, *, score: str = "0.9", version: int = 1, first: str = "pass", imports: str = ""
+) -> Path:
+    """Write a family and its space, and return the space's file."""
+    folder.mkdir(exist_ok=True)
+    text = MODEL.format(score=score, version=version, first=first, imports=imports)
+    (folder / f"{module}.py").write_text(text)
+    space = folder / "board.yaml"
+    space.write_text(SPACE.format(family=f"{module}:Board", mixes="checkers"))
+    return space
+
+
+def accuracies(home: str = "results") -> set[float]:
+    """Return the accuracies of the newest sweep."""
+    return set(o.load(home=home).runs["accuracy"])
+
+
+def train(space: Path, *words: str) -> list[str]:
+    return ["run", str(space), "--engine=local", *words]
+
+
+def test_each_run_keeps_the_hash_of_its_code(run: Program, workplace: Path, module: str) -> None:
+    run(*train(write(workplace, module))).succeeded()
+    origins = [read_origin(path) for path in Home(workplace / "results").runs.iterdir()]
+    assert len(origins) == 3
+    [source] = {origin.source for origin in origins if origin is not None}
+    assert re.fullmatch(r"[0-9a-f]{16}", source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edited", ["train", "helper"])
+def test_edited_code_is_refused_with_two_ways_on(run: Program, workplace: Path, module: str, edited: str) -> None:
+    """The code is edited in the module itself, or in a module of its folder that it imports."""
+    helper = workplace / f"helper_{module}.py"
+    helper.write_text("SCORE = 0.9\n")
+    score, imports = f"helper_{module}.SCORE", f"import helper_{module}"
+    space = write(workplace, module, score=score, imports=imports)
+    run(*train(space)).succeeded()
+    if edited == "helper":
+        helper.write_text("SCORE = 0.7\n")
+    else:
+        write(workplace, module, score="0.7", imports=imports)
+    message = run(*train(space)).refused()
+    assert len(message.strip().splitlines()) == 1
+    assert "has changed, and 3 finished runs" in message
+    for way in ("version", "--fresh", "--set code=warn"):
+        assert way in message
+    assert len(Home(workplace / "results").sweep_ids()) == 1  # Nothing started.
+
+    warned = run(*train(space, "--set", "code=warn")).succeeded()
+    assert "3 finished runs" in warned
+    assert accuracies() == {0.9}
+    run(*train(space, "--fresh")).succeeded()
+    assert accuracies() == {0.7}
+    write(workplace, module, score="0.7" if edited == "train" else score, version=2, imports=imports)
+    run(*train(space)).succeeded()
+    assert accuracies() == {0.7}
+
+
+@pytest.mark.parametrize("change", ["comment", "empty lines"])
+def test_a_comment_is_no_change(run: Program, workplace: Path, module: str, change: str) -> None:
+    space = write(workplace, module)
+    run(*train(space)).succeeded()
+    file = workplace / f"{module}.py"
+    text = file.read_text()
+    file.write_text(text.replace("    floor", "    # Why.\n    floor") if change == "comment" else f"{text}\n\n\n")
+    assert "Reused 3 runs" in run(*train(space)).succeeded()
+
+
+def interrupted(space: Path, module: str, *, cause: str = "raise KeyboardInterrupt") -> str:
+    """Run a sweep that is interrupted at its third run. Return its id."""
+    write(space.parent, module, first=f"if size == 8: {cause}")
+    code = f"import orchestrator as o; o.run({str(space)!r}, engine='local')"
+    ended = process([sys.executable, "-c", code], cwd=space.parent)
+    assert ended.code != 0
+    [sweep_id] = Home(space.parent / "results").sweep_ids()
+    return sweep_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["version", "train"])
+def test_resume_refuses_other_code(run: Program, workplace: Path, module: str, change: str) -> None:
+    space = write(workplace, module)
+    sweep_id = interrupted(space, module)
+    assert len(list(Home(workplace / "results").runs.iterdir())) == 2
+    write(workplace, module, score="0.7", version=2 if change == "version" else 1)
+    message = run(*train(space, "--resume", sweep_id)).refused()
+    assert f"{sweep_id} cannot be resumed" in message
+    if change == "version":
+        assert "has version 2, but had 1 when it started" in message
+        message = run(*train(space, "--resume", sweep_id, "--set", "code=warn")).refused()  # Keys differ in any case.
+        assert "has version 2" in message
+        run(*train(space)).succeeded()
+        assert accuracies() == {0.7}
+    else:
+        assert "has changed" in message
+        warned = run(*train(space, "--resume", sweep_id, "--set", "code=warn")).succeeded()
+        assert "has changed since" in warned
+        assert accuracies() == {0.7, 0.9}
+
+
+@pytest.mark.slow
+def test_failed_runs_are_trained_again_by_corrected_code(run: Program, workplace: Path, module: str) -> None:
+    space = write(workplace, module, first="if size == 8: raise ValueError('no data')")
+    run(*train(space)).succeeded()
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    write(workplace, module, score="0.7")
+    assert "has changed" in run(*train(space, "--resume", sweep_id)).refused()
+    warned = run(*train(space, "--resume", sweep_id, "--retry-failed")).succeeded()
+    assert "its finished runs are kept, because of --retry-failed" in warned
+    assert list(o.load().runs.sort_values("size")["accuracy"]) == [0.9, 0.9, 0.7]
+
+
+def test_a_sweep_without_finished_runs_continues_with_corrected_code(
+    run: Program, workplace: Path, module: str
+) -> None:
+    space = write(workplace, module, score="90")
+    assert run(*train(space)).code == 1
+    write(workplace, module)
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    run(*train(space, "--resume", sweep_id)).succeeded()
+    assert (accuracies(), o.load().state) == ({0.9}, "finished")
+
+
+def test_a_file_is_read_again_if_size_and_second_of_the_change_stay(workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    file = workplace / f"{module}.py"
+    load_space(str(space))
+    times = file.stat().st_atime, file.stat().st_mtime
+    file.write_text(file.read_text().replace("version = 1", "version = 2"))
+    os.utime(file, times)
+    assert load_space(str(space)).family_class.version == 2
+
+
+def test_extend_refuses_other_code(run: Program, workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    run(*train(space)).succeeded()
+    write(workplace, module, score="0.7")
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    assert "has changed" in run(*train(space, "--extend", sweep_id, "--set", "seeds=2")).refused()
+
+
+def test_a_home_without_hashes_is_continued(run: Program, workplace: Path, module: str) -> None:
+    """Runs of earlier versions have no hash, so nothing is known about their code."""
+    space = write(workplace, module)
+    run(*train(space)).succeeded()
+    for path in Home(workplace / "results").runs.glob("*/origin.json"):
+        path.write_text(re.sub(r', "source": "\w+"', "", path.read_text()))
+        (path.parent / "contents.json").unlink()
+        seal(path.parent)
+    write(workplace, module, score="0.7")
+    assert "Reused 3 runs" in run(*train(space)).succeeded()
+
+
+@pytest.mark.slow
+def test_modules_of_the_same_name_are_found_by_folder(run: Program, workplace: Path, module: str) -> None:
+    one, two = write(workplace / "one", module), write(workplace / "two", module, score="0.7")
+    run(*train(one)).succeeded()
+    message = run(*train(two)).refused()
+    assert f"the code of {module}:Board in {two.parent} differs from that in {one.parent}" in message
+    run(*train(two, "--home", "other")).succeeded()
+    assert accuracies("other") == {0.7}
+    assert accuracies() == {0.9}
+    run(*train(one, "--set", "seeds=2")).succeeded()  # Back in the first project.
+    assert accuracies() == {0.9}
+
+
+def test_modules_next_to_a_space_come_before_those_of_the_working_directory(workplace: Path, module: str) -> None:
+    write(workplace, module)
+    space = write(workplace / "two", module, score="0.7")
+    ended = process([sys.executable, "-m", "orchestrator", *train(space)], cwd=workplace)
+    ended.succeeded()
+    assert accuracies() == {0.7}
+
+
+def test_specifications_keep_the_code_of_their_folder(workplace: Path, module: str) -> None:
+    one = load_space(str(write(workplace / "one", module)))
+    two = load_space(str(write(workplace / "two", module, score="0.7")))
+    assert one.source != two.source
+    assert [spec.checked().folder for spec in (one, two, one)] == [
+        str(workplace / name) for name in ("one", "two", "one")
+    ]
+    assert one.checked().source == one.source
+    assert set(o.run(one, engine="local", quiet=True).runs["accuracy"]) == {0.9}
+    write(workplace / "one", module, score="0.8")
+    assert two.refreshed().source == two.source
+    assert one.refreshed().source not in (one.source, two.source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edited", ["train", "helper"])
+def test_a_notebook_trains_the_file_as_it_is_now(workplace: Path, module: str, edited: str) -> None:
+    helper = workplace / f"helper_{module}.py"
+    helper.write_text("SCORE = 0.9\n")
+    space = write(workplace, module, score="SCORE", imports=f"from helper_{module} import SCORE")
+    o.run(space, engine="local", quiet=True)
+    if edited == "helper":
+        helper.write_text("SCORE = 0.7\n")
+    else:
+        write(workplace, module, score="0.7")
+    with pytest.raises(UserError, match="has changed"):
+        o.run(space, engine="local", quiet=True)
+    answer = o.run(space, engine="local", quiet=True, fresh=True)
+    assert set(answer.runs["accuracy"]) == {0.7}
+
+
+def test_a_notebook_that_imported_the_module_first(workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    code = f"""
+import sys, time
+import orchestrator as o
+sys.path.insert(0, {str(workplace)!r})
+import {module}
+text = open({module}.__file__).read()
+open({module}.__file__, "w").write(text.replace("0.9", "0.7"))
+print(set(o.run({str(space)!r}, engine="local", quiet=True).runs["accuracy"]))
+"""
+    assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
+
+
+@pytest.mark.slow
+def test_a_class_of_a_script_is_refused_under_ray(workplace: Path) -> None:
+    (workplace / "script.py").write_text(
+        MODEL.format(score="0.9", version=1, first="pass", imports="import orchestrator as o")
+        + "import sys\nprint(set(o.run('space.yaml', engine=sys.argv[1], quiet=True).runs['accuracy']))\n"
+    )
+    (workplace / "space.yaml").write_text(SPACE.format(family="__main__:Board", mixes="checkers"))
+    assert process([sys.executable, "script.py", "local"], cwd=workplace).succeeded().strip() == "{0.9}"
+    ended = process([sys.executable, "script.py", "ray"], cwd=workplace)
+    assert "Ray's workers cannot import __main__:Board from a script or notebook" in ended.err
+
+
+@pytest.mark.parametrize("code", ["refuse", "warn"])
+def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> None:
+    """Another sweep stores a run of this sweep after it was checked."""
+    wanted = spec(sizes=[8, 16], code=code)
+
+    def store(sweep: Sweep) -> None:
+        for request in wanted.requests():
+            config = wanted.config(request)
+            scores = dict.fromkeys(config.mix.tasks, 0.5)
+            other = RunStore(sweep.files.home, "other", source="f" * 16)
+            other.put(wanted.make_family().key(config), Outcome(Status.FINISHED, 3, scores, scores), {})
+
+    if code == "warn":
+        run_here(wanted, tmp_path, begun=store)
+        assert {entry.reused_from for entry in ended(tmp_path)} == {"other"}
+        return
+    with pytest.raises(SweepError, match=r"was trained by other code of tests\.families:LogisticFamily, for other"):
+        run_here(wanted, tmp_path, begun=store)
+    assert ended(tmp_path) == []
+
+
+IN_WORKER = "'default_worker' in ' '.join(sys.orig_argv)"
+WORKERS = [
+    (f"version = 1 + ({IN_WORKER})", "has version 2, but version 1 in the process"),
+    (f"version = 1 / (not {IN_WORKER})", "cannot use the sweep: family: family .* ZeroDivisionError"),
+    (f"name = str({IN_WORKER})", "has other keys of runs than in the process"),
+]
+"""Lines of a class that differ between the driver and Ray's workers, as an edited file or another copy would."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("line", "why"), WORKERS)
+def test_a_worker_with_other_code_stops_the_sweep(workplace: Path, module: str, line: str, why: str) -> None:
+    space = write(workplace, module, imports="import sys")
+    file = workplace / f"{module}.py"
+    file.write_text(file.read_text().replace("version = 1\n", f"{line}\n"))
+    with pytest.raises(SweepError, match=why):
+        o.run(space, quiet=True)
+    assert o.load().state == "failed"
+    assert len(o.load().runs) == 0
+
+
+@pytest.mark.slow
+def test_a_file_that_changes_while_its_sweep_starts_stops_the_sweep(workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    file = workplace / f"{module}.py"
+    changed = file.read_text().replace("0.9", "0.7")
+    options = RunOptions(home=workplace / "results", begun=lambda _: file.write_text(changed))
+    with pytest.raises(SweepError, match="differs from that in the process"):
+        run_sweep(load_space(str(space)), options, quiet())

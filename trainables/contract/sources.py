@@ -1,0 +1,218 @@
+"""Source of a family from outside this project: where its module is found, a hash of it, and whether it has changed.
+
+A run's key covers its settings, not the code of ``train``. So each run keeps a hash of the family's module and of the
+modules that it imports from its own folder. Comments and empty lines do not change the hash.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import io
+import os
+import sys
+import time
+import tokenize
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from weakref import WeakKeyDictionary
+
+PRODUCT = ("trainables", "orchestrator", "search_spaces")
+"""Packages of this project. The versions of its families are in keys of runs, so their source is not hashed."""
+MAIN = "__main__"
+"""Name of the module of a script or notebook."""
+INSTALLED = ("site-packages", "dist-packages")
+"""Folders in which every package belongs to somebody else."""
+DIGITS = 16
+"""Hex digits of a hash."""
+
+_BEGUN = time.time()
+"""When this module was imported, which is before any family was defined: a class needs its base class first."""
+_folders: list[str] = []
+"""Folders at the end of the search path that :func:`search_in` keeps in order, the one named last first."""
+_current = ""
+"""The folder that :func:`search_in` was called with last."""
+_known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
+"""Hash of the files of a module at the time when they were imported."""
+
+
+class NameTakenError(ImportError):
+    """Another module is imported in place of the one in the folder of the search space."""
+
+
+def is_outside(module_name: str) -> bool:
+    """Return True for a module that is not part of this project."""
+    return module_name.partition(".")[0] not in PRODUCT
+
+
+def search_in(folder: str) -> None:
+    """Find modules in a folder, and before those of the same name in folders that were named earlier.
+
+    Installed modules are still found first, so that the folder hides none of them.
+    """
+    global _current
+    _current, last = folder, sys.path[-1] if sys.path else ""
+    if folder not in _folders and folder in sys.path and folder != last:
+        return  # The user's own choice, such as PYTHONPATH.
+    if folder in _folders[:1] and folder in sys.path:
+        return
+    if os.path.isabs(last) and last not in _folders and last == os.getcwd():
+        _folders.append(last)  # The working directory of the command line.
+    _folders[:] = [folder, *(other for other in _folders if other != folder and other in sys.path)]
+    sys.path[:] = [path for path in sys.path if path not in _folders] + _folders
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        is_other = any(file.startswith(f"{other}{os.sep}") for other in _folders[1:])
+        if is_other and not file.startswith(f"{folder}{os.sep}") and _in_folder(Path(folder), name) is not None:
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def check_place(module_name: str) -> None:
+    """Raise :class:`NameTakenError` if an imported module is not the one in the folder that was named last."""
+    module = sys.modules.get(module_name)
+    beside = _in_folder(Path(_current), module_name) if _current and is_outside(module_name) else None
+    file = _file_of(module_name)
+    if module is not None and beside is not None and file != beside.resolve():
+        own = "Python's own module" if module_name in sys.stdlib_module_names else "another module"
+        raise NameTakenError(f"{own} of that name ({file or 'built in'}) hides {beside}: rename the file")
+
+
+def folder_of(module_name: str) -> str:
+    """Return the folder that a module outside this project is imported from, or "" if it is unknown."""
+    file = _file_of(module_name)
+    if file is None or not is_outside(module_name):
+        return ""
+    if module_name == MAIN:
+        return str(file.parent)
+    return str((file.parent if file.name == "__init__.py" else file).parents[module_name.count(".")])
+
+
+def _file_of(module_name: str) -> Path | None:
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    return None if file is None else Path(file).resolve()
+
+
+def source_hash(name: str) -> str:
+    """Return the hash of the code of ``module:Class``, which has been imported, or "" if the class belongs to this
+    project or its code is unknown."""
+    module_name, colon, class_name = name.partition(":")
+    module = sys.modules.get(module_name)
+    if not colon or module is None or not is_outside(module_name):
+        return ""
+    if _file_of(module_name) is None:
+        return _hash_of_cells(getattr(module, class_name, None))
+    if module not in _known:
+        _known[module] = _hash_of_files(_own_files(module_name))
+    return _known[module]
+
+
+def reload_changed(module_name: str) -> None:
+    """Import a module and those of its folder again if one of their files has changed since. Otherwise a notebook would
+    train the code that it imported first. May raise any exception of these modules."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name == MAIN or not is_outside(module_name) or _file_of(module_name) is None:
+        return
+    files = _own_files(module_name)
+    now, changed = _hash_of_files(files), max((file.stat().st_mtime for file in files.values()), default=0.0)
+    # Whoever imported the module may have changed it afterwards, but not before this program was imported.
+    is_old = _known[module] != now if module in _known else changed > _BEGUN
+    if is_old:
+        importlib.invalidate_caches()
+        for name, file in files.items():
+            # Python would use the compiled file again if the source has the same size and second of its last change.
+            with suppress(OSError, NotImplementedError):
+                Path(importlib.util.cache_from_source(str(file))).unlink()
+            if name in sys.modules:
+                importlib.reload(sys.modules[name])
+    _known[module] = now
+
+
+def _hash_of_files(files: Mapping[str, Path]) -> str:
+    digest = hashlib.sha256()
+    for name, file in sorted(files.items()):
+        digest.update(f"{'' if name == MAIN else name}\0".encode() + without_comments(file.read_bytes()) + b"\0")
+    return digest.hexdigest()[:DIGITS] if files else ""
+
+
+def _hash_of_cells(kind: object) -> str:
+    """Return the hash of a class that was written in a notebook, or "" if its source is not kept."""
+    methods = [value for value in vars(kind).values() if inspect.isfunction(value)] if isinstance(kind, type) else []
+    try:
+        texts = [inspect.getsource(method) for method in methods]
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:DIGITS] if texts else ""
+
+
+def _own_files(module_name: str) -> dict[str, Path]:
+    """Return the file of a module and of all modules that it imports from its own folder, by name. A module comes after
+    those that it imports, unless they import each other."""
+    root, own = Path(folder_of(module_name)), dict[str, Path]()
+    is_installed = any(part in INSTALLED for part in root.parts)
+    top, seen = module_name.partition(".")[0], set[str]()
+
+    def visit(name: str, file: Path) -> None:
+        seen.add(name)
+        for other in sorted(_imports(file, name)):
+            if other in seen or not is_outside(other) or (is_installed and other.partition(".")[0] != top):
+                continue
+            if (found := _in_folder(root, other)) is not None:
+                visit(other, found)
+        own[name] = file
+
+    file = _file_of(module_name)
+    if file is not None and file.is_file():
+        visit(module_name, file)
+    return own
+
+
+def _in_folder(folder: Path, name: str) -> Path | None:
+    """Return the file of a module in a folder, or None without one."""
+    path = folder.joinpath(*name.split("."))
+    return next((file for file in (path / "__init__.py", path.with_name(f"{path.name}.py")) if file.is_file()), None)
+
+
+def _imports(file: Path, name: str) -> set[str]:
+    """Return the names that a Python file may import as modules, and the packages around them."""
+    if file.suffix != ".py":
+        return set()
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()  # Python reports it when the module is imported.
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                above = parts[: len(parts) - node.level + (file.name == "__init__.py")]
+                base = ".".join([*above, *([node.module] if node.module else [])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    around = {".".join(parts[:count]) for parts in (one.split(".") for one in names) for count in range(1, len(parts))}
+    return (names | around) - {""}
+
+
+def without_comments(source: bytes) -> bytes:
+    """Return Python source without comments and empty lines. Text inside strings stays. Return any other content
+    unchanged."""
+    try:
+        lines = source.decode("utf-8").replace("\r\n", "\n").split("\n")
+        dropped = set[int]()
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
+            row, column = token.start
+            if token.type == tokenize.COMMENT:
+                lines[row - 1] = lines[row - 1][:column].rstrip()
+            if token.type == tokenize.NL and not lines[row - 1].strip():
+                dropped.add(row - 1)
+    except (UnicodeDecodeError, tokenize.TokenError, SyntaxError):
+        return source
+    return "\n".join(line for row, line in enumerate(lines) if row not in dropped).encode()
