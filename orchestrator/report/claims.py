@@ -75,9 +75,15 @@ def claim_of(answer: Answer, mix: MixAnswer) -> Claim | None:
     )
 
 
-def is_placed(transition: Transition) -> bool:
-    """Return whether a transition is known, or known to be below or above the tested sizes."""
-    return transition.verdict in (Verdict.FOUND, Verdict.BELOW, Verdict.ABOVE)
+def unplaced(answer: Answer, mix: MixAnswer, direction: Direction) -> tuple[MixAnswer, ...]:
+    """Return those of a mix and its baseline whose transitions are not known well enough to compare them.
+
+    The side that the evidence favors needs a transition at or below the tested sizes, the other one at or above them.
+    """
+    sides = (mix, answer.baseline_of(mix))
+    smaller, larger = sides if direction is Direction.FEWER else sides[::-1]
+    known = {smaller.mix: (Verdict.FOUND, Verdict.BELOW), larger.mix: (Verdict.FOUND, Verdict.ABOVE)}
+    return tuple(side for side in sides[::-1] if side.target.transition.verdict not in known[side.mix])
 
 
 def learned_by_half(mix: MixAnswer) -> bool:
@@ -109,9 +115,9 @@ def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary:
     sides = (mix, answer.baseline_of(mix))
     if any(is_rarer_with_size(side.shares) for side in sides):
         return Obstacle.RARER
-    smaller, larger = (side.target.transition for side in (sides if direction is Direction.FEWER else sides[::-1]))
-    if not is_placed(smaller) or not is_placed(larger):
+    if unplaced(answer, mix, direction):
         return Obstacle.UNPLACED
+    smaller, larger = (side.target.transition for side in (sides if direction is Direction.FEWER else sides[::-1]))
     return None if _are_apart(smaller, larger) else Obstacle.OVERLAP
 
 

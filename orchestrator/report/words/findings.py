@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.claims import Claim, Obstacle, claim_of, is_placed, learned_by_half
+from orchestrator.report.claims import Claim, Obstacle, claim_of, learned_by_half, unplaced
 from orchestrator.report.words.numbers import bare, counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
@@ -244,14 +244,19 @@ def open_words(answer: Answer, mix: MixAnswer) -> str:
     if claim is None or claim.obstacle is None:
         return ""
     here, there = called(mix), called(baseline)
-    unplaced = [called(side) for side in (baseline, mix) if not is_placed(side.target.transition)]
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
-        Obstacle.UNPLACED: f"the transition of {listed(unplaced or [there, here])} is not located",
+        Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, claim.direction)))),
         Obstacle.OVERLAP: "the intervals of their transitions overlap",
     }[claim.obstacle]
     return f"Whether {here} needs {claim.direction} {answer.words.parameters} than {there} is open: {why}."
+
+
+def _unplaced_words(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"the transition of {names[0]} is not located"
+    return f"the transitions of {listed(names)} are not located" if names else ""
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
