@@ -17,7 +17,8 @@ because notebooks rely on them.
 ``transitions``, one row per mix and task:
     ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
-    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
+    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``asymptote``, the mean
+    accuracy that large models reach; the probabilities ``p_levels_off``, ``p_above``, ``p_below``;
     ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target in mixes other than the
     baseline, the result of the pairs: ``decided`` (fewer, more or empty), ``evidence`` (current) and
     ``evidence_highest``, the certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio
@@ -29,10 +30,11 @@ Unknown values (a censored side, a failed run's accuracy) are missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.directories import whole_directory
@@ -72,19 +74,26 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
-def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
+def pooled_frames(pooled: Pooled, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
+    """Return :func:`runs_frame` or :func:`curves_frame` of every sweep, without repeated runs."""
+    import pandas as pd
+
+    return pd.concat([frame(sweep) for sweep in pooled.distinct()], ignore_index=True)
+
+
+def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     """Return the table of results, the target of each mix first."""
     import pandas as pd
 
     spec = stored.spec
     about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
-    starts = ("transition", "low", "high", "p_", "synergy", "evidence", "at_least")
+    starts = ("transition", "low", "high", "asymptote", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
     return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), "decided": "string", "pairs": "Int64"})
 
 
-def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
+def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
     import pandas as pd
 

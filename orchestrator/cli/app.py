@@ -23,7 +23,7 @@ GROUPS = {
         "explain": "Explain in plain words what a sweep found and how sure it is.",
         "report": "Write what a sweep found as one self-contained HTML file.",
         "figure": "Draw a sweep's figure for a paper, and print its caption.",
-        "compare": "Compare the transitions of several sweeps.",
+        "compare": "Compare the transitions of several sweeps, or pool them.",
         "export": "Write runs, curves and transitions as Parquet and CSV.",
         "logs": "Show one run: settings, learning curve, traceback.",
         "probe": "Run probes on the trained models of a sweep.",

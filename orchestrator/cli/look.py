@@ -14,7 +14,8 @@ from rich.text import Text
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, no_sweep, read_sweeps
+from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep, read_sweeps
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
@@ -30,7 +31,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import REPORT, UnreadableError
 from orchestrator.record import store
-from orchestrator.report.answer_table import comparison_view
+from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
@@ -143,9 +144,13 @@ def _check_picture(output: Path | None) -> None:
 def compare_command(
     sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
     output: Annotated[Path | None, path_option(f"Draw the comparison into this file ({', '.join(PICTURES)}).")] = None,
+    pooled: Annotated[
+        bool,
+        typer.Option("--pooled", help="Print one answer from all the sweeps, which may differ only in their seeds."),
+    ] = False,
     home: HomeOption = HOME,
 ) -> None:
-    """Compare the transitions of several sweeps.
+    """Compare the transitions of several sweeps, or pool them.
 
     A search space with variants stands for the newest sweep of each.
 
@@ -154,9 +159,15 @@ def compare_command(
       compare add_vs_add_prod add_vs_add_nadd --output forest.svg
 
       compare modulus_scaling
+
+      compare --pooled add_vs_add_prod-20261127-09 add_vs_add_prod-20261127-10
     """
     _check_picture(output)
     place = Home(home.resolve())
+    if pooled:
+        ids = [find_sweep(place, given) for given in sweeps]
+        print_pooled(pool([open_sweep(sweep_id, home) for sweep_id in ids]), output)
+        return
     ids = [sweep_id for given in sweeps for sweep_id in find_variants(place, given)]
     if twice := [sweep_id for sweep_id in dict.fromkeys(ids) if ids.count(sweep_id) > 1]:
         raise UserError(f"{twice[0]} was named twice: a sweep cannot be compared with itself")
@@ -174,6 +185,19 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
         from orchestrator.report.figures import comparisons, style
 
         typer.echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
+
+
+def print_pooled(pooled: Pooled, output: Path | None = None) -> None:
+    """Print the answer of several sweeps with their ids. Draw into ``output``, if given."""
+    console = wide_console()
+    console.print(Text(f"{pooled}.", style="bold"))
+    for sweep in pooled.sweeps:
+        console.print(Text(f"  {sweep.id}"), soft_wrap=True)
+    console.print(render(pooled.answer))
+    if output is not None:
+        from orchestrator.report.figures import comparisons, style
+
+        typer.echo(f"figure  {style.save(comparisons.main_figure(pooled.answer, pooled.spec.question), output)}")
 
 
 def export_command(

@@ -70,6 +70,8 @@ class Row:
             **_ends("_parameters", self.task.total),
             **_ends("_core_parameters", self.task.core),
             **_ends("_absolute", transition.absolute),
+            "asymptote": transition.asymptote,
+            "p_levels_off": transition.p_levels_off,
             "p_above": transition.p_above,
             "p_below": transition.p_below,
             "tested_from": self.smallest.size,
