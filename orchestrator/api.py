@@ -132,7 +132,8 @@ class SweepResults:
         return export.write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
-        """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
+        """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory, or the
+        answer for the command ``verify`` to a path that ends in ``.json``."""
         _check("directory", directory, (str, Path), "a directory to create")
         return export.export(self._stored, user_path(directory))
 

@@ -17,12 +17,12 @@ because notebooks rely on them.
 ``transitions``, one row per mix and task:
     ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
     ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
-    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``asymptote``, the mean
-    accuracy that large models reach; the probabilities ``p_levels_off``, ``p_above``, ``p_below``;
+    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
     ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target in mixes other than the
     baseline, the result of the pairs: ``decided`` (fewer, more or empty), ``evidence`` (current) and
     ``evidence_highest``, the certified factors ``at_least`` and ``at_least_core``, ``pairs``; the estimated ratio
-    ``synergy``, ``synergy_low``, ``synergy_high``; ``words``.
+    ``synergy``, ``synergy_low``, ``synergy_high``; ``words``;
+    ``asymptote``, the mean accuracy that large models reach, and ``p_levels_off``, the probability that it is below .9.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -34,6 +34,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.catalog.answer_file import answer_text
 from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.errors import UserError
@@ -45,6 +46,8 @@ from trainables.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
+ANSWER = ".json"
+"""Suffix of a file with a sweep's answer."""
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
 
 
@@ -107,7 +110,13 @@ def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
+    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists.
+
+    A path that ends in ``.json`` gets the answer for ``verify`` instead (:mod:`orchestrator.catalog.answer_file`).
+    """
+    if directory.suffix == ANSWER:
+        write_whole(output_path(directory), answer_text(stored))
+        return [directory]
     if directory.exists():
         raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}

@@ -70,8 +70,6 @@ class Row:
             **_ends("_parameters", self.task.total),
             **_ends("_core_parameters", self.task.core),
             **_ends("_absolute", transition.absolute),
-            "asymptote": transition.asymptote,
-            "p_levels_off": transition.p_levels_off,
             "p_above": transition.p_above,
             "p_below": transition.p_below,
             "tested_from": self.smallest.size,
@@ -85,6 +83,8 @@ class Row:
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,
             "words": self.size_words,
+            "asymptote": transition.asymptote,
+            "p_levels_off": transition.p_levels_off,
         }
 
 

@@ -81,6 +81,8 @@ class Posterior:
         floor = float(np.mean([point.floor for point in points]))
         self.curves = curves_for([*sizes, *(point.size for point in points)], floor)
         log_total, self.weights, self.flat = _weights(self.curves, points)
+        self.rising_top = _mean_top([(self.curves, self.weights)])
+        """Mean asymptote of the curves that do not level off, given that the task is learned."""
         self.p_levels_off = 0.0
         self._levelling: tuple[Curves, Floats] | None = None
         if (needed := self._may_level_off(points)) is None:
@@ -128,11 +130,6 @@ class Posterior:
         """Where curves reach an accuracy of :data:`LEVEL`."""
         masses = [curves.absolute.masses(weights) for curves, weights in self.parts]
         return Placed(self.curves.absolute, np.sum(masses, axis=0))
-
-    @property
-    def rising_top(self) -> float:
-        """Mean asymptote of the curves that do not level off, given that the task is learned."""
-        return _mean_top(self.parts[:1])
 
     @property
     def mean_top(self) -> float:

@@ -25,10 +25,10 @@ TRANSITIONS = (
     *("transition_parameters", "low_parameters", "high_parameters"),
     *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
     *("transition_absolute", "low_absolute", "high_absolute"),
-    *("asymptote", "p_levels_off", "p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
+    *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
     *("decided", "evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
     *("synergy", "synergy_low", "synergy_high"),
-    "words",
+    *("words", "asymptote", "p_levels_off"),
 )
 """Column names that notebooks depend on."""
 

@@ -102,6 +102,14 @@ def test_a_curve_that_levels_off_has_the_transition_of_what_it_reaches() -> None
     assert curve.middle == pytest.approx((result.level, result.asymptote), abs=0.05)
 
 
+def test_many_runs_that_exclude_every_rising_curve_are_no_reason_to_give_up() -> None:
+    """The weights of rising curves then underflow to zero."""
+    points = [Point(point.size, seed, point.accuracy, 0.2) for point in step(32, high=0.7) for seed in range(12)]
+    result = transition(points, SIZES)
+    assert (result.verdict, result.p_levels_off) == (Verdict.LEVELS_OFF, 1.0)
+    assert 24 < limits(result.relative)[1] < 32
+
+
 def test_a_curve_levels_off_if_a_share_of_the_runs_never_learns() -> None:
     points = [Point(size, seed, 0.2 if size < 24 or seed == 0 else 0.97, 0.2) for size in SIZES for seed in range(4)]
     result = transition(points, SIZES)
