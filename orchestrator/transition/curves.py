@@ -90,7 +90,7 @@ HIGHEST_PLATEAU = 0.87
 CLEAR = 0.08
 """Minimum distance of :data:`LEVEL` of a plateau above the floor. Below it runs pass the level by noise."""
 RISEN = 0.15
-"""Minimum distance above the floor of a run that shows a rise."""
+"""Minimum distance of the mean accuracy of large models above the floor."""
 
 
 class Grid:

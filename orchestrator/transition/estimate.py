@@ -33,6 +33,8 @@ LIKELY = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
 LEVELLING_PRIOR = 0.6
 """Prior probability that a curve levels off, once the runs show a sign of it."""
+LARGE = 0.5
+"""Large models have at least this share of the largest tested size."""
 REACHED = 0.9
 """Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
 UNLIKELY = 0.1
@@ -100,12 +102,13 @@ class Posterior:
     def _may_level_off(self, points: Sequence[Point]) -> float | None:
         """Return the probability from which curves that level off count, or None if nothing suggests one.
 
-        The sign is that some run rose above the floor, and that the runs above the transition's interval score below
-        :data:`REACHED` on average, or that there are none. If they score more, only runs that learned below the
+        The sign is that large models rose above the floor, and that the runs above the transition's interval score
+        below :data:`REACHED` on average, or that there are none. If they score more, only runs that learned below the
         interval can suggest a plateau, and only a likely one counts.
         """
         floor = self.curves.floor
-        if all(point.accuracy < floor + RISEN for point in points):
+        largest = max(point.size for point in points)
+        if np.mean([point.accuracy for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
         low, _, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
         above = [point.accuracy for point in points if point.size >= high]
