@@ -102,17 +102,18 @@ class Posterior:
     def _may_level_off(self, points: Sequence[Point]) -> float | None:
         """Return the probability from which curves that level off count, or None if nothing suggests one.
 
-        The sign is that large models rose above the floor, and that the runs above the transition's interval score
-        below :data:`REACHED` on average, or that there are none. If they score more, only runs that learned below the
-        interval can suggest a plateau, and only a likely one counts.
+        The sign is that large models rose above the floor, but that the runs above the transition's interval score
+        below :data:`REACHED` on average. Without such runs, those above its median count, or those of the largest size.
+        If they score more, only runs that learned below the interval can suggest a plateau, and only a likely one
+        counts.
         """
         floor = self.curves.floor
         largest = max(point.size for point in points)
         if np.mean([point.accuracy for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
-        low, _, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
-        above = [point.accuracy for point in points if point.size >= high]
-        if not above or np.mean(above) < REACHED:
+        low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
+        start = next(size for size in (high, middle, largest) if size <= largest)
+        if np.mean([point.accuracy for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
         early = any(point.accuracy >= (REACHED + floor) / 2 for point in points if point.size < low)
         return SURE_OF_PLATEAU if early else None

@@ -126,7 +126,14 @@ def test_a_plateau_from_the_smallest_size_on_has_only_an_upper_bound() -> None:
     assert 8 <= result.relative.high < 12
 
 
-@pytest.mark.parametrize("points", [step(32), step(32, high=0.93), step(8, high=0.95), step(32, 0.54, 0.98, 0.54)])
+@pytest.mark.parametrize(
+    "points",
+    [
+        *(step(32), step(32, high=0.93), step(8, high=0.95), step(32, 0.54, 0.98, 0.54)),
+        step(128),  # No size is above the interval.
+        runs({24: 0.12, 48: 0.12, 64: 0.97}, seeds=1),  # The median is above all sizes.
+    ],
+)
 def test_curves_that_reach_a_high_level_do_not_level_off(points: list[Point]) -> None:
     """The second grid then has no weight, so estimates are those of the first alone."""
     assert transition(points, SIZES).p_levels_off == 0
