@@ -24,7 +24,7 @@ GROUPS = {
         "report": "Write what a sweep found as one self-contained HTML file.",
         "figure": "Draw a sweep's figure for a paper, and print its caption.",
         "compare": "Compare the transitions of several sweeps, or pool them.",
-        "export": "Write runs, curves and transitions as tables, or the answer for `verify`.",
+        "export": "Write runs, curves and transitions, or the answer for `verify`.",
         "verify": "Check that an answer from elsewhere follows from its runs.",
         "logs": "Show one run: settings, learning curve, traceback.",
         "probe": "Run probes on the trained models of a sweep.",

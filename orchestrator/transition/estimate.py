@@ -102,10 +102,10 @@ class Posterior:
     def _may_level_off(self, points: Sequence[Point]) -> float | None:
         """Return the probability from which curves that level off count, or None if nothing suggests one.
 
-        The sign is that large models rose above the floor, but that the runs above the transition's interval score
-        below :data:`REACHED` on average. Without such runs, those above its median count, or those of the largest size.
-        If they score more, only runs that learned below the interval can suggest a plateau, and only a likely one
-        counts.
+        Large models must have risen above the floor. A plateau is possible if the runs above the transition's interval
+        score below :data:`REACHED` on average. Otherwise it must be likely, and a run must have learned below the
+        interval, because then the interval may be too high. If no size is above the interval, the runs above its median
+        or at the largest size are judged instead; they are few, so a run that learned below them is sign enough.
         """
         floor = self.curves.floor
         largest = max(point.size for point in points)
@@ -115,8 +115,10 @@ class Posterior:
         start = next(size for size in (high, middle, largest) if size <= largest)
         if np.mean([point.accuracy for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
-        early = any(point.accuracy >= (REACHED + floor) / 2 for point in points if point.size < low)
-        return SURE_OF_PLATEAU if early else None
+        early = [point.size for point in points if point.accuracy >= (REACHED + floor) / 2 and point.size < start]
+        if start != high and early:
+            return UNLIKELY
+        return SURE_OF_PLATEAU if early and min(early) < low else None
 
     @property
     def parts(self) -> list[tuple[Curves, Floats]]:
