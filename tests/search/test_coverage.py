@@ -19,6 +19,8 @@ SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().a
 COVERED = 0.88
 """Least share of 90% intervals that contain the truth."""
 COVERED_OF_100 = 0.83
+COVERED_OF_PLATEAUS = 0.85
+"""Least share if two runs in five never learn: then a small plateau and a late transition look alike."""
 ERROR = 0.1
 """Largest median error in ln size."""
 ERROR_OF_SHOULDERS = 0.15
@@ -78,7 +80,7 @@ def test_intervals_of_curves_that_level_off_contain_the_truth(shape: str, platea
 @pytest.mark.parametrize("plateau", levelling.PLATEAUS)
 @pytest.mark.parametrize("method", ["grid", "pairs"])
 def test_intervals_of_curves_that_level_off_contain_200_truths(shape: str, plateau: float, method: str) -> None:
-    assert covered_plateaus(shape, plateau, method, 200) >= COVERED
+    assert covered_plateaus(shape, plateau, method, 200) >= COVERED_OF_PLATEAUS
 
 
 def covered_plateaus(shape: str, plateau: float, method: str, count: int) -> float:
