@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import rich.console
 from numpy.typing import NDArray
 
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
+from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
 from orchestrator.environment import user_path
 from orchestrator.errors import UserError, unknown
@@ -133,7 +134,8 @@ class SweepResults:
         return export.write_report(self._stored, user_path(path))
 
     def export(self, directory: str | Path) -> list[Path]:
-        """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
+        """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory, or the
+        answer for the command ``verify`` to a path that ends in ``.json``."""
         _check("directory", directory, (str, Path), "a directory to create")
         return export.export(self._stored, user_path(directory))
 
@@ -155,6 +157,57 @@ class SweepResults:
         )
 
 
+class PooledResults:
+    """Several sweeps as one answer (see :mod:`orchestrator.catalog.pooled`), a snapshot like :class:`SweepResults`."""
+
+    def __init__(self, pooled: Pooled) -> None:
+        self._pooled = pooled
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the sweeps, in the order in which they began."""
+        return tuple(sweep.id for sweep in self._pooled.sweeps)
+
+    @property
+    def spec(self) -> SweepSpec:
+        """Specification of the first sweep. The others differ only in seeds and limits."""
+        return self._pooled.spec
+
+    @cached_property
+    def answer(self) -> PrintedAnswer:
+        """Findings from all runs as values. Its ``repr`` is the printed answer."""
+        return PrintedAnswer(**vars(self._pooled.answer))
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row per run that ended. A run that several sweeps have is there once."""
+        return export.pooled_frames(self._pooled, export.runs_frame)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Learning curves, one row per evaluation and task."""
+        return export.pooled_frames(self._pooled, export.curves_frame)
+
+    @cached_property
+    def posterior(self) -> pd.DataFrame:
+        """Mean accuracy by size for each mix with a transition: median and 90% band."""
+        return export.posterior_frame(self._pooled)
+
+    @cached_property
+    def transitions(self) -> pd.DataFrame:
+        """Transition, interval, verdict and comparison, one row per mix and task."""
+        return export.transitions_frame(self._pooled)
+
+    def figure(self) -> Figure:
+        """Return the figure ``posterior`` of :meth:`SweepResults.figure`."""
+        from orchestrator.report.figures import comparisons  # matplotlib takes half a second.
+
+        return comparisons.main_figure(self.answer, self.spec.question)
+
+    def __repr__(self) -> str:
+        return f"<{self._pooled}: {', '.join(self.ids)}>"
+
+
 def _check(name: str, given: object, kinds: type | tuple[type, ...], expected: str) -> None:
     """Raise ``UserError`` unless an argument has one of these types."""
     if not isinstance(given, kinds):
@@ -167,19 +220,31 @@ def _home(given: str | Path | None) -> Home:
     return Home(directory.resolve())
 
 
-def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResults:
+@overload
+def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResults: ...
+@overload
+def load(sweep: list[str] | tuple[str, ...], home: str | Path | None = None) -> PooledResults: ...
+def load(
+    sweep: str | list[str] | tuple[str, ...] | None = None, home: str | Path | None = None
+) -> SweepResults | PooledResults:
     """Return a sweep, by default the newest. Name it by its id, a prefix of the id, or its search space (the space's
-    newest sweep).
+    newest sweep). A list of names returns one answer from all these sweeps, which may differ only in their seeds.
 
-    Raises ``UserError`` with a list of sweeps, or ``UnreadableError`` (a ``SweepError``) with reason and remedy.
-    Smaller damage is a warning, also in :attr:`SweepResults.damage`.
+    Raises ``UserError`` with a list of sweeps or of the settings that differ, or ``UnreadableError`` (a ``SweepError``)
+    with reason and remedy. Smaller damage is a warning, also in :attr:`SweepResults.damage`.
     """
-    if sweep is not None:
-        _check("sweep", sweep, str, "a sweep's id or its search space")
-    results = SweepResults(read_sweep(_home(home), sweep))
-    for damage in results.damage:
-        warnings.warn(clean(damage), stacklevel=2)
-    return results
+    if isinstance(sweep, list | tuple):
+        return PooledResults(pool([_load(name, home) for name in sweep]))
+    return SweepResults(_load(sweep, home))
+
+
+def _load(name: str | None, home: str | Path | None) -> StoredSweep:
+    if name is not None:
+        _check("sweep", name, str, "a sweep's id or its search space")
+    stored = read_sweep(_home(home), name)
+    for damage in stored.damage:
+        warnings.warn(clean(damage), stacklevel=3)
+    return stored
 
 
 def sweeps(home: str | Path | None = None) -> pd.DataFrame:

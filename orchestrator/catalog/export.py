@@ -22,7 +22,8 @@ because notebooks rely on them.
     baseline, the result of the pairs: ``decided`` (the side that the evidence favors: fewer, more or empty), ``claim``
     (parameters: the mix needs fewer, or more; often: it was learned more often, or less often, at sizes ``claim_from``
     to ``claim_to``), ``evidence`` (current) and ``evidence_highest``, the certified factors ``at_least`` and
-    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``; ``words``.
+    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``; ``words``;
+    ``asymptote``, the mean accuracy that large models reach, and ``p_levels_off``, the probability that it is below .9.
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """
@@ -30,10 +31,12 @@ Unknown values (a censored side, a failed run's accuracy) are missing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.catalog.answer_file import answer_text
+from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.directories import whole_directory
@@ -47,6 +50,8 @@ from trainables.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
+ANSWER = ".json"
+"""Suffix of a file with a sweep's answer."""
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
 
 
@@ -76,20 +81,27 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
-def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
+def pooled_frames(pooled: Pooled, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
+    """Return :func:`runs_frame` or :func:`curves_frame` of every sweep, without repeated runs."""
+    import pandas as pd
+
+    return pd.concat([frame(sweep) for sweep in pooled.distinct()], ignore_index=True)
+
+
+def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     """Return the table of results, the target of each mix first."""
     import pandas as pd
 
     spec = stored.spec
     about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
-    starts = ("transition", "low", "high", "p_", "synergy", "evidence", "at_least")
+    starts = ("transition", "low", "high", "asymptote", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
     texts, counts = dict.fromkeys(("decided", "claim"), "string"), ("claim_from", "claim_to", "pairs")
     return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **texts, **dict.fromkeys(counts, "Int64")})
 
 
-def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
+def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
     import pandas as pd
 
@@ -103,7 +115,13 @@ def posterior_frame(stored: StoredSweep) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists."""
+    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists.
+
+    A path that ends in ``.json`` gets the answer for ``verify`` instead (:mod:`orchestrator.catalog.answer_file`).
+    """
+    if directory.suffix == ANSWER:
+        write_whole(output_path(directory), answer_text(stored))
+        return [directory]
     if directory.exists():
         raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import random
+import secrets
+from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +17,10 @@ from rich.text import Text
 
 from orchestrator import environment
 from orchestrator.catalog import export
+from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, outcome_differences, read_answer
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalog.reading import StoredSweep, find_run, find_variants, no_sweep, read_sweeps
+from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep, read_sweeps
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
@@ -28,6 +33,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.commands import command_line
 from orchestrator.engine.probing import probe_runs
+from orchestrator.environment import user_path
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
@@ -35,10 +41,12 @@ from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.printing import echo
 from orchestrator.record import store
-from orchestrator.report.answer_table import comparison_view
+from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.numbers import counted
+from orchestrator.space.spaces import open_space
 from orchestrator.sweep.run_options import HOME
 from trainables.probes.base import load_probe
 
@@ -149,9 +157,13 @@ def _check_picture(output: Path | None) -> None:
 def compare_command(
     sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
     output: Annotated[Path | None, path_option(f"Draw the comparison into this file ({', '.join(PICTURES)}).")] = None,
+    pooled: Annotated[
+        bool,
+        typer.Option("--pooled", help="Print one answer from all the sweeps, which may differ only in their seeds."),
+    ] = False,
     home: HomeOption = HOME,
 ) -> None:
-    """Compare the transitions of several sweeps.
+    """Compare the transitions of several sweeps, or pool them.
 
     A search space with variants stands for the newest sweep of each.
 
@@ -160,9 +172,15 @@ def compare_command(
       compare add_vs_add_prod add_vs_add_nadd --output forest.svg
 
       compare modulus_scaling
+
+      compare --pooled add_vs_add_prod-20261127-09 add_vs_add_prod-20261127-10
     """
     _check_picture(output)
     place = Home(home.resolve())
+    if pooled:
+        ids = [find_sweep(place, given) for given in sweeps]
+        print_pooled(pool([open_sweep(sweep_id, home) for sweep_id in ids]), output)
+        return
     ids = [sweep_id for given in sweeps for sweep_id in find_variants(place, given)]
     if twice := [sweep_id for sweep_id in dict.fromkeys(ids) if ids.count(sweep_id) > 1]:
         raise UserError(f"{twice[0]} was named twice: a sweep cannot be compared with itself")
@@ -182,12 +200,94 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
         echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
 
 
+def print_pooled(pooled: Pooled, output: Path | None = None) -> None:
+    """Print the answer of several sweeps with their ids. Draw into ``output``, if given."""
+    console = wide_console()
+    console.print(Text(f"{pooled}.", style="bold"))
+    for sweep in pooled.sweeps:
+        console.print(Text(f"  {sweep.id}"), soft_wrap=True)
+    console.print(render(pooled.answer))
+    if output is not None:
+        from orchestrator.report.figures import comparisons, style
+
+        echo(f"figure  {style.save(comparisons.main_figure(pooled.answer, pooled.spec.question), output)}")
+
+
 def export_command(
-    sweep: OneSweep, output: Annotated[Path, path_option("The directory to create.")], home: HomeOption = HOME
+    sweep: OneSweep,
+    output: Annotated[Path, path_option("The directory to create, or the answer's file if the name ends in .json.")],
+    home: HomeOption = HOME,
 ) -> None:
-    """Write runs, curves and transitions as Parquet and CSV."""
+    """Write runs, curves and transitions as Parquet and CSV, or the answer for `verify`.
+
+    Examples:
+
+      export add_vs_add_prod --output tables
+
+      export add_vs_add_prod --output answer.json
+    """
     for path in export.export(open_sweep(sweep, home), output):
         echo(path)
+
+
+def verify_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from `export SWEEP --output FILE.json`.")],
+    retrain: Annotated[
+        int, typer.Option(min=0, max=1000, help="Train this many of its runs again, and compare them bit by bit.")
+    ] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of the choice of runs to train; by default a new one, which is printed."),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.yaml", help="Your own search space with the same family, if it is not built in."),
+    ] = None,
+) -> None:
+    """Check that an answer from elsewhere follows from its runs.
+
+    Evidence, estimates and sentences are computed again, without training. With --retrain, randomly chosen
+    runs are trained. The exit code is 1 if anything differs.
+
+    Examples:
+
+      verify answer.json
+
+      verify answer.json --retrain 3
+    """
+    allowed = () if space is None else (str(open_space(space).top.get("family", "")),)
+    given = read_answer(user_path(file))
+    checked = check(given, allowed)
+    wide_console().print(render(checked.answer))
+    echo("")
+    differences = [*checked.differences, *(_retrained(checked, retrain, seed) if retrain else ())]
+    for difference in differences:
+        echo(f"differs {difference}")
+    runs, pairs = counted(len(given.runs), "run"), counted(len(given.pairs), "pair")
+    if differences:
+        written = given.program, version(DISTRIBUTION)
+        other = f"; version {written[0]} wrote it, and this is {written[1]}" if written[0] != written[1] else ""
+        raise SweepError(f"{file} does not agree with its {runs} and {pairs} in {len(differences)} points{other}")
+    echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {runs} and {pairs}")
+
+
+def _retrained(checked: Checked, count: int, seed: int | None) -> Iterator[str]:
+    """Train runs of a file again. Yield how each differs, after a line about it."""
+    from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
+
+    seed = secrets.randbits(32) if seed is None else seed
+    able = [run for run in checked.file.runs if not run.has_failed]
+    chosen = random.Random(seed).sample(able, min(count, len(able)))
+    echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
+    for run in chosen:
+        try:
+            differences = outcome_differences(run, retrain(checked.spec, run.request))
+        except UserError:
+            raise
+        except Exception as error:  # noqa: BLE001 - only a family's code runs here, and it may raise anything
+            differences = [f"training raised {type(error).__name__}: {error}"]
+        echo(f"train   {run}: {'differs' if differences else 'the same bits'}")
+        yield from (f"{run}: {difference}" for difference in differences)
 
 
 def probe_command(

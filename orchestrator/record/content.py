@@ -11,7 +11,8 @@ Names are stable, for sorting, filtering and charts:
   ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
   their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
   axis, at 80% of the asymptote), the same with the suffixes ``_parameters``, ``_core_parameters`` and ``_absolute``
-  (at accuracy 0.8), and ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``evidence`` and ``at_least`` of the
+  (at accuracy 0.8), and ``/TASK`` for the other tasks; ``asymptote``, ``p_levels_off``, ``p_above``,
+  ``p_below``; ``evidence`` and ``at_least`` of the
   comparison with the baseline (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``,
   ``synergy_high``.
 
@@ -58,7 +59,7 @@ SIZES = ("transition", "low", "high")
 METRICS = (
     *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
     *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
-    *("runs", "diverged", "failed", "p_above", "p_below"),
+    *("runs", "diverged", "failed", "asymptote", "p_levels_off", "p_above", "p_below"),
 )
 
 

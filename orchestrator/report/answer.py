@@ -142,7 +142,7 @@ class Answer:
     @property
     def nothing_learned(self) -> bool:
         """True if every mix has runs and none of them learned."""
-        other = (Verdict.FOUND, Verdict.BELOW, Verdict.NEAR_FLOOR)
+        other = (Verdict.FOUND, Verdict.LEVELS_OFF, Verdict.BELOW, Verdict.NEAR_FLOOR)
         return all(mix.runs and not mix.learned and mix.target.transition.verdict not in other for mix in self.mixes)
 
     def under(self, recipe: str) -> Answer:
@@ -166,7 +166,7 @@ class Answer:
 
     def curve(self, transition: Transition, sizes: Iterable[float]) -> PosteriorCurve | None:
         """Return the posterior curve at ``sizes`` within the tested range, or None if no transition was found."""
-        if transition.verdict is not Verdict.FOUND or transition.relative.value is None:
+        if not transition.is_located:
             return None
         low, high = self.tested(transition)
         inside = sorted({size for size in sizes if low.size <= size <= high.size})

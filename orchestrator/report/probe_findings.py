@@ -18,7 +18,6 @@ from orchestrator.report.words.numbers import counted, listed
 from orchestrator.report.words.transitions import called
 from orchestrator.space.observations import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import Verdict
 from trainables.base import Family, Status
 from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
@@ -71,7 +70,7 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
     """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
     placed, value = mix.target.transition.relative, mix.target.transition.relative.value
-    if mix.target.transition.verdict is not Verdict.FOUND or value is None:
+    if not mix.target.transition.is_located or value is None:
         return {"": [structures for _, structures in runs]}
     return {
         "below": [structures for size, structures in runs if size <= (placed.low or value)],

@@ -91,6 +91,8 @@ class Row:
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,
             "words": self.size_words,
+            "asymptote": transition.asymptote,
+            "p_levels_off": transition.p_levels_off,
         }
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import Run
-from orchestrator.report.words.transitions import estimate
+from orchestrator.report.words.transitions import asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
 from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
@@ -140,8 +140,10 @@ def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...]) -> SoFar:
     curve = transition(ended, sizes)
     tested = [point.size for point in ended]
     words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+    if curve.verdict is Verdict.LEVELS_OFF:
+        words = f"{words}, levels off at {asymptote_words(curve)}"
     posterior = () if curve.density is None else by_size(curve.density, sizes)
-    return SoFar(words, curve.verdict is Verdict.FOUND, posterior)
+    return SoFar(words, curve.is_located, posterior)
 
 
 def time_left(

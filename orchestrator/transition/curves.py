@@ -8,8 +8,11 @@ close to 0 or 1. *Graded*: the accuracy of every run follows the logistic itself
 learns at every size.
 
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
-which their likelihood is averaged. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R share of runs
-that learn on a flat curve.
+which their likelihood is averaged.
+
+There are two grids. The curves of :data:`RISING` reach .9 or so. Those of :data:`LEVELLING` level off below
+:data:`HIGHEST_PLATEAU`, because runs reach less or because many of them never learn. Axes: kind (3), M midpoint, K
+slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat curve.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ Floats32 = NDArray[np.float32]
 
 ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
 NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
-"""Standard deviations of accuracy for runs that did not learn, and for runs that did. The former is larger because
-small tasks have small test sets."""
+"""Standard deviations of accuracy for runs that did not learn, and for runs that did (on a rising curve). The former is
+larger because small tasks have small test sets."""
 PARTLY, PARTLY_BELOW = 0.1, 0.75
 """Of the runs that did not learn, the share whose accuracy rose anyway, and the highest accuracy that they reach.
 They do not count as learned, so they do not raise the mean accuracy of a curve."""
@@ -80,15 +83,58 @@ ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats, so that their sums are exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
 """Minimum log likelihood relative to the best, at the limit of single precision."""
+PLATEAUS, NEAR_PLATEAU = np.linspace(0.48, 0.84, 7), 0.035
+"""Asymptotes of curves whose runs reach less than .9, and the standard deviation of runs that learned."""
+HIGHEST_PLATEAU = 0.87
+"""Maximum of the mean accuracy of a curve that levels off."""
+CLEAR = 0.08
+"""Minimum distance of :data:`LEVEL` of a plateau above the floor. Below it runs pass the level by noise."""
+RISEN = 0.15
+"""Minimum distance of the mean accuracy of large models above the floor."""
+
+
+class Grid:
+    """Axes of a grid: slopes K, lapses L, asymptotes A, and the distance ``step`` of midpoints. ``near_top`` is the
+    deviation of runs that learned: A."""
+
+    def __init__(self, slopes: Floats, lapses: Floats, asymptotes: Floats, near_top: Floats, step: float) -> None:
+        self.slopes, self.lapses, self.asymptotes = slopes, lapses, asymptotes
+        self.near_top, self.step = near_top, step
+
+    def learned(self, accuracy: float) -> Floats:
+        """Return the density of the accuracy of a run that learned: A."""
+        mean, deviation = SHORTFALL
+        mistaken_A = normal(accuracy, self.asymptotes - mean, deviation)
+        plain_A = normal(accuracy, self.asymptotes, self.near_top)
+        density_A: Floats = (1 - MISTAKEN) * plain_A + MISTAKEN * mistaken_A
+        return density_A
+
+    def over_asymptotes(self, values: Floats32) -> Floats32:
+        """Return values with an axis of asymptotes."""
+        return np.repeat(values[..., None], len(self.asymptotes), axis=-1)
+
+
+RISING = Grid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
+"""Curves that reach about .9."""
+LEVELLING = Grid(
+    np.geomspace(3.0, 60.0, 5),
+    np.array([0.01, 0.15, 0.28, 0.41, 0.54]),
+    np.concatenate([PLATEAUS, ASYMPTOTES]),
+    np.concatenate([np.full_like(PLATEAUS, NEAR_PLATEAU), np.full_like(ASYMPTOTES, NEAR_TOP)]),
+    step=0.1,
+)
+"""Curves that level off, on a coarser grid of about the same size."""
 
 
 class Crossing:
-    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins."""
+    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins: those of ``other``, or its own."""
 
-    def __init__(self, place: Floats) -> None:
+    def __init__(self, place: Floats, other: Crossing | None = None) -> None:
         self.start, stop = float(place.min()), float(place.max()) + 1e-9
         self.width = (stop - self.start) / BINS
-        self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
+        if other is not None:
+            self.start, self.width = other.start, other.width
+        self.bin: NDArray[np.intp] = np.clip((place - self.start) / self.width, 0, BINS - 1).astype(np.intp)
 
     def masses(self, weights: Floats) -> Floats:
         return np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
@@ -102,14 +148,15 @@ def _rounded(log_D: Floats32) -> Floats32:
 class Curves:
     """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
-    def __init__(self, smallest: int, largest: int, floor: float) -> None:
-        self.smallest, self.largest = smallest, largest
+    def __init__(self, smallest: int, largest: int, floor: float, grid: Grid = RISING) -> None:
+        self.smallest, self.largest, self.floor, self.grid = smallest, largest, floor, grid
         start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
-        count = min(MAX_MIDPOINTS, math.ceil((stop - start) / MIDPOINT_STEP) + 1)
+        count = min(MAX_MIDPOINTS, math.ceil((stop - start) / grid.step) + 1)
         self.midpoints = np.linspace(start, stop, count)
         spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
         self.floors = np.unique(np.append(spread, floor))
-        self.shape = (len(KINDS), count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
+        axes = (grid.slopes, grid.lapses, self.floors, grid.asymptotes)
+        self.shape = (len(KINDS), count, *map(len, axes))
         self.cells = math.prod(self.shape)
         self.all_cells = self.cells + len(LUCK) * len(self.floors)
 
@@ -124,7 +171,8 @@ class Curves:
     @cached_property
     def tops(self) -> Floats:
         """Asymptote of the mean accuracy, ``(1 - lapse) * asymptote + lapse * floor``: L x F x A."""
-        tops: Floats = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
+        lapses_L11 = self.grid.lapses[:, None, None]
+        tops: Floats = (1 - lapses_L11) * self.grid.asymptotes + lapses_L11 * self.floors[:, None]
         return tops
 
     @cached_property
@@ -138,14 +186,14 @@ class Curves:
 
     def share(self, size: float) -> Floats:
         """Return the height of each logistic at a size, in (0, 1): M x K."""
-        share: Floats = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
+        share: Floats = expit(self.grid.slopes * (math.log(size) - self.midpoints[:, None]))
         return share
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
         not_learned_F = not_learned(accuracy, self.floors)
-        near_top = float(learned(accuracy).mean())
-        flat_RF = LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
+        top = float(self.grid.learned(accuracy).mean())
+        flat_RF = LUCK[:, None] * top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
         kinds = (
             self._all_or_nothing(size, accuracy, not_learned_F),
             self._lapsing(self._shares(size, accuracy, not_learned_F), not_learned_F),
@@ -172,15 +220,16 @@ class Curves:
     # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
     def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
-        learned_A = (learned(accuracy) + OUTLIER).astype(np.float32)
-        learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
+        learned_A = (self.grid.learned(accuracy) + OUTLIER).astype(np.float32)
+        learned_MKL = (self.share(size)[..., None] * (1 - self.grid.lapses)).astype(np.float32)
         rise_MKLFA: Floats32 = learned_MKL[..., None, None] * (learned_A - not_learned_F[:, None])
-        return rise_MKLFA + _over_asymptotes(not_learned_F + np.float32(OUTLIER))
+        return rise_MKLFA + self.grid.over_asymptotes(not_learned_F + np.float32(OUTLIER))
 
     def _shares(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
-        nothing_FA = _over_asymptotes(not_learned_F)
-        all_FA = np.broadcast_to(learned(accuracy), nothing_FA.shape)
-        density_SFA = np.concatenate([[nothing_FA], part_of_the_way(accuracy, self.floors), [all_FA]])
+        nothing_FA = self.grid.over_asymptotes(not_learned_F)
+        all_FA = np.broadcast_to(self.grid.learned(accuracy), nothing_FA.shape)
+        partly_SFA = part_of_the_way(accuracy, self.floors, self.grid.asymptotes)
+        density_SFA = np.concatenate([[nothing_FA], partly_SFA, [all_FA]])
         steps_MKS = _steps_at(self, size)
         density_MKC = steps_MKS @ density_SFA.astype(np.float32).reshape(len(density_SFA), -1)
         density_MKFA: Floats32 = density_MKC.reshape(*steps_MKS.shape[:2], *nothing_FA.shape)
@@ -188,22 +237,22 @@ class Curves:
 
     def _graded(self, size: float, accuracy: float) -> Floats32:
         risen_MKFA, deviation_MKFA = _graded_at(self, size)
-        missed_MKFA = _over_asymptotes((accuracy - self.floors).astype(np.float32)) - risen_MKFA
+        missed_MKFA = self.grid.over_asymptotes((accuracy - self.floors).astype(np.float32)) - risen_MKFA
         near_MKFA: Floats32 = normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
         return near_MKFA
 
     def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32) -> Floats32:
-        lapses_L = LAPSES.astype(np.float32)
-        lapsed_LFA = _over_asymptotes(lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
+        lapses_L = self.grid.lapses.astype(np.float32)
+        lapsed_LFA = self.grid.over_asymptotes(lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
         return density_MKFA[:, :, None] * (1 - lapses_L[:, None, None]) + lapsed_LFA
 
-    def _crossing(self, level_LFA: Floats) -> Crossing:
+    def _crossing(self, level_LFA: Floats, other: Crossing | None = None) -> Crossing:
         """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
         share_LFA = (level_LFA - self.floors[:, None]) / (self.tops - self.floors[:, None])
         # A floor near the level leaves no rise to cross it, so the crossing is set low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
-        place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
-        return Crossing(place.ravel())
+        place = self.midpoints[:, None, None, None, None] + offset_LFA / self.grid.slopes[:, None, None, None]
+        return Crossing(place.ravel(), other)
 
     def log_likelihood_of(self, points: Iterable[Point]) -> Floats:
         """Return the log likelihood of runs, in any order, in each cell."""
@@ -230,6 +279,48 @@ class Curves:
         return self._crossing(np.full_like(self.tops, LEVEL))
 
 
+class LevellingCurves(Curves):
+    """The grid of curves that level off, for the sizes and floor of a grid of curves that rise."""
+
+    def __init__(self, rising: Curves) -> None:
+        super().__init__(rising.smallest, rising.largest, rising.floor, LEVELLING)
+        self._rising = rising
+
+    @cached_property
+    def log_prior(self) -> Floats:
+        """Log prior probability of each cell, given that the curve levels off. Half of the curves have lapses and half
+        have asymptotes below .9, but none has neither. Flat curves belong to the other grid."""
+        lapses_L = _halves(self.grid.lapses > self.grid.lapses[0])
+        asymptotes_A = _halves(self.grid.asymptotes < ASYMPTOTES[0])
+        is_plateau_LFA = (self.tops < HIGHEST_PLATEAU) & (LEVEL * self.tops > self.floors[:, None] + CLEAR)
+        weight_LFA = lapses_L[:, None, None] * asymptotes_A * is_plateau_LFA
+        weight_LFA /= weight_LFA.sum() * math.prod(self.shape[1:3])
+        weight = np.broadcast_to(KINDS[:, None, None, None, None, None] * weight_LFA, self.shape).ravel()
+        with np.errstate(divide="ignore"):  # Cells that are not a plateau have probability 0.
+            prior: Floats = np.log(np.append(weight, np.zeros(self.all_cells - self.cells)))
+        return prior
+
+    @cached_property
+    def relative(self) -> Crossing:
+        """Where each curve reaches :data:`LEVEL` of its own asymptote, in the bins of the rising curves."""
+        return self._crossing(LEVEL * self.tops, self._rising.relative)
+
+    @cached_property
+    def absolute(self) -> Crossing:
+        """Where each curve reaches an accuracy of :data:`LEVEL`, in the bins of the rising curves. Plateaus below it
+        never do: they are in the last bin, beyond all sizes."""
+        crossing = self._crossing(np.full_like(self.tops, LEVEL), self._rising.absolute)
+        never = np.broadcast_to(self.tops <= LEVEL, self.shape[1:]).ravel()
+        crossing.bin[never] = BINS - 1
+        return crossing
+
+
+def _halves(chosen: NDArray[np.bool_]) -> Floats:
+    """Return half of the probability spread over the chosen values, and half over the others."""
+    halves: Floats = np.where(chosen, 0.5 / chosen.sum(), 0.5 / (~chosen).sum())
+    return halves
+
+
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:
     """Return the cached curves for candidate ``sizes`` and the ``floor`` of a constant answer, rounded to 0.01."""
     candidates = list(sizes)
@@ -237,34 +328,24 @@ def curves_for(sizes: Iterable[int], floor: float) -> Curves:
 
 
 _cached = lru_cache(maxsize=16)(Curves)
-
-
-def _over_asymptotes(values: Floats32) -> Floats32:
-    return np.repeat(values[..., None], len(ASYMPTOTES), axis=-1)
+levelling_off = lru_cache(maxsize=16)(LevellingCurves)
+"""Returns the cached curves that level off, given the curves that rise."""
 
 
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
     """Return the rise above the floor on each graded curve and the scatter of runs: M x K x F x A."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
-    rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
-    ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
+    rise_FA = (curves.grid.asymptotes - curves.floors[:, None]).astype(np.float32)
+    ends_MK1A = np.float32(NEAR_FLOOR) + (curves.grid.near_top - NEAR_FLOOR).astype(np.float32) * share_MK11
     between_MKFA = np.float32(BETWEEN) * share_MK11 * (1 - share_MK11) * rise_FA
-    return rise_FA * share_MK11, ends_MK11 + between_MKFA
+    return rise_FA * share_MK11, ends_MK1A + between_MKFA
 
 
 def normal(value: Any, mean: Any, deviation: Any) -> Any:
     """Return the density of a normal distribution."""
     scaled = (value - mean) / deviation
     return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
-
-
-def learned(accuracy: float) -> Floats:
-    """Return the density of the accuracy of a run that learned: A."""
-    mean, deviation = SHORTFALL
-    mistaken_A = normal(accuracy, ASYMPTOTES - mean, deviation)
-    density_A: Floats = (1 - MISTAKEN) * normal(accuracy, ASYMPTOTES, NEAR_TOP) + MISTAKEN * mistaken_A
-    return density_A
 
 
 def not_learned(accuracy: float, floors: Floats) -> Floats32:
@@ -274,10 +355,10 @@ def not_learned(accuracy: float, floors: Floats) -> Floats32:
     return density_F.astype(np.float32)
 
 
-def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
+def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floats:
     """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
-    rise_FA = ASYMPTOTES - floors[:, None]
+    rise_FA = np.maximum(asymptotes - floors[:, None], CLEAR)  # Plateaus below have no prior.
     below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
     density_SFA: Floats = (below_SFA[:-1] - below_SFA[1:]) * SHARES / rise_FA
     return density_SFA

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
-from orchestrator.transition.curves import BINS, KINDS, LUCK, Crossing, curves_for
+from orchestrator.transition.curves import BINS, KINDS, LUCK, RISEN, Crossing, Curves, curves_for, levelling_off
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
@@ -30,58 +31,147 @@ SURE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
 LIKELY = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
+LEVELLING_PRIOR = 0.6
+"""Prior probability that a curve levels off, once the runs show a sign of it."""
+LARGE = 0.5
+"""Large models have at least this share of the largest tested size."""
+REACHED = 0.9
+"""Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
+UNLIKELY = 0.1
+"""Posterior probability below which a plateau is left out of the estimates."""
+SURE_OF_PLATEAU = 0.8
+"""Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
 UNKNOWN = Estimate(None, None, None)
 DENSITY_BINS = 96
 ACCURACY_BINS = 400
 """Number of bins of accuracy in [0, 1] for quantiles. A bin of 0.0025 is far below the resolution of a figure."""
 
 
+@dataclass(frozen=True)
+class Placed:
+    """Probability ``masses`` of a crossing in the bins of ``bins``. They sum to less than 1 by that of flat curves."""
+
+    bins: Crossing
+    masses: Floats
+
+    @property
+    def _cumulative(self) -> Floats:
+        return np.minimum(np.cumsum(self.masses), 1.0)
+
+    def quantiles(self, probabilities: Sequence[float]) -> list[float]:
+        """Return quantiles in ln size, infinite if they fall on flat curves."""
+        cumulative, wanted = self._cumulative, np.array(probabilities)
+        index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
+        places = self.bins.start + (index + 0.5) * self.bins.width
+        return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
+
+    def probability_below(self, size: float) -> float:
+        """Return the probability of a crossing below a size. Flat curves never count."""
+        edges = self.bins.start + self.bins.width * np.arange(1, BINS + 1)
+        return float(np.interp(math.log(size), edges, self._cumulative, left=0.0))
+
+
 class Posterior:
-    """Probability of each curve of the grid, given the runs of one mix: at least one point, in any order. The candidate
-    ``sizes`` of the search set the range of the prior."""
+    """Probability of each curve of the grids, given the runs of one mix: at least one point, in any order. The
+    candidate ``sizes`` of the search set the range of the prior.
+
+    Curves that level off have no weight unless the runs show a sign of it (:meth:`_may_level_off`), so that they do not
+    affect the estimates of a curve that reaches .9.
+    """
 
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:
         floor = float(np.mean([point.floor for point in points]))
         self.curves = curves_for([*sizes, *(point.size for point in points)], floor)
-        unnormalized = self.curves.log_prior + self.curves.log_likelihood_of(points)
-        weights = np.exp((unnormalized - unnormalized.max()).astype(np.float32)).astype(np.float64)
-        total = float(weights.sum())
-        rising = weights[: self.curves.cells]
-        rising /= total
-        self.weights: Floats = rising.reshape(len(KINDS), -1).sum(axis=0)
-        """Weights of the rising curves, summed over kinds: M x K x L x F x A, flat."""
-        self.flat = float((weights[self.curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
+        log_total, self.weights, self.flat = _weights(self.curves, points)
+        self.rising_top = _mean_top([(self.curves, self.weights)])
+        """Mean asymptote of the curves that do not level off, given that the task is learned."""
+        self.p_levels_off = 0.0
+        self._levelling: tuple[Curves, Floats] | None = None
+        if (needed := self._may_level_off(points)) is None:
+            return
+        levelling = levelling_off(self.curves)
+        log_levelling, weights, _ = _weights(levelling, points)
+        log_odds = math.log(LEVELLING_PRIOR / (1 - LEVELLING_PRIOR)) + log_levelling - log_total
+        probability = float(expit(log_odds))
+        if probability >= needed:
+            self.p_levels_off = probability
+            self.weights = self.weights * (1 - probability)
+            self.flat *= 1 - probability
+            self._levelling = levelling, weights * probability
 
-    def _cumulative(self, crossing: Crossing) -> Floats:
-        return np.minimum(np.cumsum(crossing.masses(self.weights)), 1.0)
+    def _may_level_off(self, points: Sequence[Point]) -> float | None:
+        """Return the probability from which curves that level off count, or None if nothing suggests one.
 
-    def quantiles(self, crossing: Crossing, probabilities: Sequence[float]) -> list[float]:
-        """Return quantiles of a crossing in ln size, infinite if they fall on flat curves."""
-        cumulative, wanted = self._cumulative(crossing), np.array(probabilities)
-        index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
-        places = crossing.start + (index + 0.5) * crossing.width
-        return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
+        Large models must have risen above the floor. A plateau is possible if the runs above the transition's interval
+        score below :data:`REACHED` on average. Otherwise it must be likely, and a run must have learned below the
+        interval, because then the interval may be too high. If no size is above the interval, the runs above its median
+        or at the largest size are judged instead; they are few, so a run that learned below them is sign enough.
+        """
+        floor = self.curves.floor
+        largest = max(point.size for point in points)
+        if np.mean([point.accuracy for point in points if point.size >= LARGE * largest]) < floor + RISEN:
+            return None
+        low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
+        start = next(size for size in (high, middle, largest) if size <= largest)
+        if np.mean([point.accuracy for point in points if point.size >= start]) < REACHED:
+            return UNLIKELY
+        early = [point.size for point in points if point.accuracy >= (REACHED + floor) / 2 and point.size < start]
+        if start != high and early:
+            return UNLIKELY
+        return SURE_OF_PLATEAU if early and min(early) < low else None
 
-    def probability_below(self, size: float) -> float:
-        """Return the probability that the relative transition is below a size. Flat curves never count."""
-        crossing = self.curves.relative
-        edges = crossing.start + crossing.width * np.arange(1, BINS + 1)
-        return float(np.interp(math.log(size), edges, self._cumulative(crossing), left=0.0))
+    @property
+    def parts(self) -> list[tuple[Curves, Floats]]:
+        """Grids with the weights of their rising curves, summed over kinds: M x K x L x F x A, flat."""
+        return [(self.curves, self.weights), *([] if self._levelling is None else [self._levelling])]
 
+    @property
+    def relative(self) -> Placed:
+        """Where curves reach :data:`LEVEL` of their own asymptote."""
+        masses = [curves.relative.masses(weights) for curves, weights in self.parts]
+        return Placed(self.curves.relative, np.sum(masses, axis=0))
+
+    @property
+    def absolute(self) -> Placed:
+        """Where curves reach an accuracy of :data:`LEVEL`."""
+        masses = [curves.absolute.masses(weights) for curves, weights in self.parts]
+        return Placed(self.curves.absolute, np.sum(masses, axis=0))
+
+    @property
     def mean_top(self) -> float:
-        """Return the mean asymptote of mean accuracy, including lapses, given that the task is learned."""
-        weight_LFA = self.weights.reshape(self.curves.shape[1:]).sum(axis=(0, 1))
-        weight_LFA = weight_LFA / max(float(weight_LFA.sum()), 1e-300)
-        return float((weight_LFA * self.curves.tops).sum())
+        """Mean asymptote of all curves, given that the task is learned."""
+        return _mean_top(self.parts)
 
-    def density(self, crossing: Crossing) -> Density:
-        """Return the distribution of a crossing over :data:`DENSITY_BINS` bins of the range of midpoints."""
+    def density(self) -> Density:
+        """Return the distribution of the transition over :data:`DENSITY_BINS` bins of the range of midpoints."""
+        placed = self.relative
         edges = np.linspace(self.curves.midpoints[0], self.curves.midpoints[-1], DENSITY_BINS + 1)
-        places = crossing.start + (np.arange(BINS) + 0.5) * crossing.width
+        places = placed.bins.start + (np.arange(BINS) + 0.5) * placed.bins.width
         index = np.clip(np.searchsorted(edges, places, side="right") - 1, 0, DENSITY_BINS)
-        mass = np.bincount(index, weights=crossing.masses(self.weights), minlength=DENSITY_BINS + 1)
+        mass = np.bincount(index, weights=placed.masses, minlength=DENSITY_BINS + 1)
         centers = np.exp((edges[1:] + edges[:-1]) / 2)
         return Density(tuple(centers.tolist()), tuple(mass[:-1].tolist()), float(mass[-1]) + self.flat)
+
+
+def _weights(curves: Curves, points: Sequence[Point]) -> tuple[float, Floats, float]:
+    """Return the log likelihood of the points averaged over a grid, the weights of its rising curves summed over kinds,
+    and the weight of its flat curves."""
+    unnormalized = curves.log_prior + curves.log_likelihood_of(points)
+    best = unnormalized.max()
+    weights = np.exp((unnormalized - best).astype(np.float32)).astype(np.float64)
+    total = float(weights.sum())
+    rising = weights[: curves.cells]
+    rising /= total
+    flat = float((weights[curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total).sum())
+    return float(best) + math.log(total), rising.reshape(len(KINDS), -1).sum(axis=0), flat
+
+
+def _mean_top(parts: Sequence[tuple[Curves, Floats]]) -> float:
+    """Return the mean asymptote of mean accuracy, including lapses, over grids with these weights."""
+    weights = [weights.reshape(curves.shape[1:]).sum(axis=(0, 1)) for curves, weights in parts]
+    total = max(sum(float(weight_LFA.sum()) for weight_LFA in weights), 1e-300)
+    pairs = zip(parts, weights, strict=True)
+    return sum(float((weight_LFA / total * curves.tops).sum()) for (curves, _), weight_LFA in pairs)
 
 
 def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
@@ -91,22 +181,25 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     if not ordered:
         return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
     posterior = Posterior(ordered, sizes)
-    level = LEVEL * posterior.mean_top()
-    if np.mean([point.floor for point in ordered]) > level - NEAR_LEVEL:
+    level = LEVEL * posterior.mean_top
+    if np.mean([point.floor for point in ordered]) > LEVEL * posterior.rising_top - NEAR_LEVEL:
         return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
-    curves, learned = posterior.curves, learned_sizes(ordered, level)
-    below = posterior.probability_below(ordered[0].size)
-    above = 1 - posterior.probability_below(ordered[-1].size)
-    verdict, relative = _judge(_estimate(posterior, curves.relative, learned), learned, sizes, below, above)
+    curves, placed, learned = posterior.curves, posterior.relative, learned_sizes(ordered, level)
+    below = placed.probability_below(ordered[0].size)
+    above = 1 - placed.probability_below(ordered[-1].size)
+    verdict, relative = _judge(_estimate(curves, placed, learned), learned, sizes, below, above)
+    if verdict in (Verdict.FOUND, Verdict.BELOW) and posterior.p_levels_off >= SURE_OF_PLATEAU:
+        verdict = Verdict.LEVELS_OFF
     return Transition(
         verdict,
         relative,
-        _estimate(posterior, curves.absolute, learned_sizes(ordered, LEVEL)),
+        _estimate(curves, posterior.absolute, learned_sizes(ordered, LEVEL)),
         ordered,
         above,
         below,
-        posterior.density(curves.relative),
+        posterior.density(),
         level,
+        posterior.p_levels_off,
     )
 
 
@@ -124,15 +217,15 @@ def _judge(
     return Verdict.FOUND if estimate.is_placed(smallest, largest) else Verdict.UNDECIDED, estimate
 
 
-def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool]) -> Estimate:
+def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Estimate:
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest size below it that did not learn and the
     smallest above it that did. A side or median outside the candidate sizes is censored. A median also needs at least
     one size that learned and one that did not.
     """
-    low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
-    smallest, largest = posterior.curves.smallest, posterior.curves.largest
+    low, middle, high = (math.exp(place) for place in placed.quantiles(QUANTILES))
+    smallest, largest = curves.smallest, curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
     both = len(set(learned.values())) == 2
@@ -191,15 +284,19 @@ class PosteriorCurve:
 def posterior_curve(points: Sequence[Point], candidates: Sequence[int], at: Sequence[float]) -> PosteriorCurve:
     """Return the mean curve at the sizes ``at`` (ascending), given runs of a search over the sizes ``candidates``."""
     posterior = Posterior(points, candidates)
-    curves = posterior.curves
-    floor_C = np.broadcast_to(curves.floors[:, None], curves.tops.shape).ravel()  # C: lapse, floor and asymptote
     rows = []
     for size in at:
-        share_S1 = curves.share(size).ravel()[:, None]  # S: midpoint and slope
-        accuracy_SC: Floats = floor_C + share_S1 * (curves.tops.ravel() - floor_C)
-        place = np.clip((accuracy_SC * ACCURACY_BINS).astype(np.intp), 0, ACCURACY_BINS - 1)
-        mass = np.bincount(place.ravel(), weights=posterior.weights, minlength=ACCURACY_BINS).cumsum()
+        mass = np.sum([_accuracies(*part, size) for part in posterior.parts], axis=0).cumsum()
         bins = np.minimum(np.searchsorted(mass, np.asarray(QUANTILES) * mass[-1]), ACCURACY_BINS - 1)
         rows.append([float(bin_ + 0.5) / ACCURACY_BINS for bin_ in bins])
     low, middle, high = zip(*rows, strict=True)
     return PosteriorCurve(tuple(map(float, at)), middle, low, high)
+
+
+def _accuracies(curves: Curves, weights: Floats, size: float) -> Floats:
+    """Return the weight of each bin of mean accuracy at a size."""
+    floor_C = np.broadcast_to(curves.floors[:, None], curves.tops.shape).ravel()  # C: lapse, floor and asymptote
+    share_S1 = curves.share(size).ravel()[:, None]  # S: midpoint and slope
+    accuracy_SC: Floats = floor_C + share_S1 * (curves.tops.ravel() - floor_C)
+    place = np.clip((accuracy_SC * ACCURACY_BINS).astype(np.intp), 0, ACCURACY_BINS - 1)
+    return np.bincount(place.ravel(), weights=weights, minlength=ACCURACY_BINS).astype(np.float64)

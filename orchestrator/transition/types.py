@@ -42,6 +42,9 @@ class Verdict(StrEnum):
     """Conclusion about a transition."""
 
     FOUND = "found"
+    LEVELS_OFF = "levels off"
+    """Found (or below the smallest size) on a curve that stays well below .9 at large sizes. It is the transition of
+    the level that the curve reaches, :attr:`Transition.asymptote`."""
     ABOVE = "above"
     """Censored: larger than the largest candidate size, which was tested."""
     BELOW = "below"
@@ -104,7 +107,8 @@ class Transition:
     the size at accuracy 0.8. Both are posterior medians, with intervals that contain the largest tested size that did
     not learn and the smallest that did. ``p_above`` and ``p_below`` are the posterior probabilities that the relative
     transition is above and below the tested sizes. ``density`` is its posterior, None without points and for
-    :attr:`Verdict.NEAR_FLOOR`.
+    :attr:`Verdict.NEAR_FLOOR`. ``p_levels_off`` is the probability that the curve levels off, 0 if the runs show no
+    sign of it.
     """
 
     verdict: Verdict
@@ -115,6 +119,17 @@ class Transition:
     p_below: float = 0.0
     density: Density | None = None
     level: float | None = None
+    p_levels_off: float = 0.0
+
+    @property
+    def is_located(self) -> bool:
+        """True if the verdict comes with a size."""
+        return self.verdict in (Verdict.FOUND, Verdict.LEVELS_OFF) and self.relative.value is not None
+
+    @property
+    def asymptote(self) -> float | None:
+        """Mean accuracy that large models reach, or None without points."""
+        return None if self.level is None else self.level / LEVEL
 
     @property
     def floor(self) -> float | None:

@@ -37,6 +37,7 @@ LEARNED = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
 SMALLER = replace(transition(Verdict.FOUND, Estimate(20.3, 18.0, 23.0)), shares=(SHARES[0], SHARES[2]))
 VERDICTS = {
     Verdict.FOUND: LEARNED,
+    Verdict.LEVELS_OFF: replace(transition(Verdict.LEVELS_OFF, FOUND), shares=SHARES, level=0.64),
     Verdict.ABOVE: replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=NEVER),
     Verdict.BELOW: replace(transition(Verdict.BELOW, Estimate(None, None, 8.0)), shares=ALWAYS),
     Verdict.NEAR_FLOOR: transition(Verdict.NEAR_FLOOR),

@@ -223,4 +223,4 @@ def test_a_median_outside_the_tried_sizes_is_not_a_finding(seed: int) -> None:
     alone = make_spec(mixes=(BASELINE,))
     result = answer(alone, [run.ended for run in sweep(seed) if run.mix == BASELINE])
     assert result.mixes[0].target.transition.verdict is Verdict.UNDECIDED
-    assert finding(result)[0].startswith("add: transition not located, at ")
+    assert finding(result)[0].startswith("add: transition not located, ")

@@ -12,12 +12,15 @@ from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Verdict
+from tests.bench import levelling
 from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
 
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88
 """Least share of 90% intervals that contain the truth."""
 COVERED_OF_100 = 0.83
+COVERED_OF_PLATEAUS = 0.85
+"""Least share if two runs in five never learn: then a small plateau and a late transition look alike."""
 ERROR = 0.1
 """Largest median error in ln size."""
 ERROR_OF_SHOULDERS = 0.15
@@ -63,6 +66,27 @@ def test_intervals_of_the_default_searcher_contain_every_kind_of_truth(kind: Tru
     coverage, error = sweep("pairs", kind, 100)
     assert coverage >= COVERED_OF_100
     assert error < (ERROR_OF_SHOULDERS if kind is TruthKind.SHOULDER else ERROR)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", levelling.SHAPES)
+@pytest.mark.parametrize("plateau", [0.6, 0.8])
+def test_intervals_of_curves_that_level_off_contain_the_truth(shape: str, plateau: float) -> None:
+    assert covered_plateaus(shape, plateau, "pairs", 30) >= 0.8
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("shape", levelling.SHAPES)
+@pytest.mark.parametrize("plateau", levelling.PLATEAUS)
+@pytest.mark.parametrize("method", ["grid", "pairs"])
+def test_intervals_of_curves_that_level_off_contain_200_truths(shape: str, plateau: float, method: str) -> None:
+    assert covered_plateaus(shape, plateau, method, 200) >= COVERED_OF_PLATEAUS
+
+
+def covered_plateaus(shape: str, plateau: float, method: str, count: int) -> float:
+    """Return the share of intervals that contain the truth if curves level off."""
+    cell = levelling.Cell(TruthKind.MATCHED, shape, plateau, method, 3)
+    return float(np.mean([levelling.sweep(cell, key).is_covered for key in range(count)]))
 
 
 @pytest.mark.night

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.estimate import synergy, transition
+from orchestrator.transition.estimate import posterior_curve, synergy, transition
 from orchestrator.transition.types import Estimate, Point, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -85,6 +85,58 @@ def test_a_lapsed_run_does_not_hide_a_transition() -> None:
     points = step(32)
     points[-1] = Point(128, 2, 0.2, 0.2)
     assert transition(points, SIZES).verdict is Verdict.FOUND
+
+
+def test_a_curve_that_levels_off_has_the_transition_of_what_it_reaches() -> None:
+    """Below .9 no curve of the first grid fits, and the estimate was far too large."""
+    result = transition(step(32, high=0.75), SIZES)
+    assert result.verdict is Verdict.LEVELS_OFF
+    assert result.asymptote == pytest.approx(0.75, abs=0.03)
+    assert result.p_levels_off > 0.99
+    low, value, high = limits(result.relative)
+    assert 20 < low <= 24 < value < 32 <= high < 40
+    assert result.absolute.value is None, "it never reaches an accuracy of .8"
+    assert result.density is not None
+    assert sum(result.density.weights) + result.density.above == pytest.approx(1)
+    curve = posterior_curve(result.points, SIZES, (value, 128))
+    assert curve.middle == pytest.approx((result.level, result.asymptote), abs=0.05)
+
+
+def test_many_runs_that_exclude_every_rising_curve_are_no_reason_to_give_up() -> None:
+    """The weights of rising curves then underflow to zero."""
+    points = [Point(point.size, seed, point.accuracy, 0.2) for point in step(32, high=0.7) for seed in range(12)]
+    result = transition(points, SIZES)
+    assert (result.verdict, result.p_levels_off) == (Verdict.LEVELS_OFF, 1.0)
+    assert 24 < limits(result.relative)[1] < 32
+
+
+def test_a_curve_levels_off_if_a_share_of_the_runs_never_learns() -> None:
+    points = [Point(size, seed, 0.2 if size < 24 or seed == 0 else 0.97, 0.2) for size in SIZES for seed in range(4)]
+    result = transition(points, SIZES)
+    assert result.verdict is Verdict.LEVELS_OFF
+    assert result.asymptote == pytest.approx(0.2 / 4 + 0.97 * 3 / 4, abs=0.05)
+    low, _, high = limits(result.relative)
+    assert 12 < low <= 16 < 24 <= high < 32
+
+
+def test_a_plateau_from_the_smallest_size_on_has_only_an_upper_bound() -> None:
+    result = transition(runs({8: 0.7, 12: 0.71, 128: 0.7}), SIZES)
+    assert (result.verdict, result.relative.value, result.relative.low) == (Verdict.LEVELS_OFF, None, None)
+    assert result.relative.high is not None
+    assert 8 <= result.relative.high < 12
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        *(step(32), step(32, high=0.93), step(8, high=0.95), step(32, 0.54, 0.98, 0.54)),
+        step(128),  # No size is above the interval.
+        runs({24: 0.12, 48: 0.12, 64: 0.97}, seeds=1),  # The median is above all sizes.
+    ],
+)
+def test_curves_that_reach_a_high_level_do_not_level_off(points: list[Point]) -> None:
+    """The second grid then has no weight, so estimates are those of the first alone."""
+    assert transition(points, SIZES).p_levels_off == 0
 
 
 @pytest.mark.parametrize("floor", [0.62, 0.95])

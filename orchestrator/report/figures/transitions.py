@@ -17,7 +17,7 @@ from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.numbers import scaled
-from orchestrator.report.words.transitions import size_words
+from orchestrator.report.words.transitions import LOCATED, size_words
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
@@ -40,6 +40,8 @@ SHADE, ABOVE = 0.26, 0.42
 """Half the height of the highest posterior, and distance from a bar to the words above it, as shares of a row."""
 OUTSIDE = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
+WORDS = 32
+"""Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
 NAME, NARROW_NAME = 22, 14
 """Characters per line of a row's name, in a wide and in a narrow figure."""
 
@@ -201,7 +203,7 @@ def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float
         return Estimate(None, largest, None)
     if verdict is Verdict.BELOW:
         return Estimate(None, None, smallest)
-    return Estimate(estimate.value if verdict is Verdict.FOUND else None, estimate.low, estimate.high)
+    return Estimate(estimate.value if verdict in LOCATED else None, estimate.low, estimate.high)
 
 
 def draw_bar(
@@ -253,7 +255,8 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
             if bar is not None and series.transition.points:
                 draw_bar(axes, bar, place, series.color, span, series.marker)
         at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
-        axes.annotate(row.words, at, xycoords=("axes fraction", "data"), ha=side, **look)
+        words = row.words if narrow else textwrap.fill(row.words, WORDS)
+        axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **look)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shading: its probability"

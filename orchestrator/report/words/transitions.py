@@ -12,7 +12,10 @@ from orchestrator.transition.types import Estimate, Point, SizeShare, Transition
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""A curve levels off if mean scores at larger sizes are below the first number and above the floor plus the second."""
+"""The level of larger sizes is printed if their mean scores are below the first number and above the floor plus the
+second."""
+LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
+"""Verdicts on transitions that have a size."""
 UNKNOWN = "not located"
 """A transition without an estimate or bounds."""
 LARGER = 0.5
@@ -33,7 +36,7 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
     known = {Verdict.ABOVE: above, Verdict.BELOW: below, Verdict.NEAR_FLOOR: "not measurable"}
     if verdict in known:
         return known[verdict]
-    if verdict is Verdict.FOUND and size.value is not None and size.is_placed(smallest, largest):
+    if verdict in LOCATED and size.value is not None and size.is_placed(smallest, largest):
         low, high = below if size.low is None else number(size.low), above if size.high is None else number(size.high)
         return f"{number(size.value)} [{low}, {high}]"
     if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
@@ -53,7 +56,14 @@ def size_words(answer: Answer, transition: Transition) -> str:
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
         return f"{words} (a constant answer scores {transition.floor:.2f})"
+    if transition.verdict is Verdict.LEVELS_OFF:
+        return f"levels off at {asymptote_words(transition)} (transition of what it reaches: {words})"
     return words if words != UNKNOWN else _learned_at(answer, transition, smallest.size)
+
+
+def asymptote_words(transition: Transition) -> str:
+    """Return the mean score that large models reach, ``.8`` or ``.75``."""
+    return f"{transition.asymptote or 0.0:.2g}".removeprefix("0")
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
@@ -81,6 +91,9 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
         return f"{name} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
         return f"{name}: transition at {axis} {size_words(answer, transition)}"
+    if transition.verdict is Verdict.LEVELS_OFF:
+        words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+        return f"{name} levels off at {asymptote_words(transition)}: transition of what it reaches at {axis} {words}"
     if transition.verdict is Verdict.ABOVE:
         return f"{name} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:

@@ -1,0 +1,373 @@
+"""The answer of a sweep as one JSON file that another person can check without its home.
+
+The file has what the answer is computed from (search space, pairs in the order of request, outcomes of runs) and what
+the sweep claims (the printed answer and the table of transitions). :func:`check` computes the answer again and
+compares. That shows that the claims follow from the outcomes; only training shows that the outcomes are true.
+
+The file comes from elsewhere, so it is data: :func:`read_answer` limits its bytes, depth and texts, checks every type,
+and imports no family or probe that the file names. A family outside this repository needs a search space of the
+reader's own that names the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import BaseModel, Field
+
+from orchestrator.catalog.reading import StoredSweep
+from orchestrator.errors import UserError, unknown
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.answer_table import plain
+from orchestrator.report.rows import rows
+from orchestrator.search.base import Request
+from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
+from orchestrator.space.observations import problem_of
+from orchestrator.space.settings import flatten
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.evidence import Block
+from trainables.base import BUILT_IN, Outcome, Status
+
+SCHEMA = 1
+"""Version of the layout. Raise it when this program can no longer read older files."""
+KIND = "transition-sweeps answer"
+DISTRIBUTION = "transition-sweeps"
+LARGEST_BYTES, DEEPEST, LONGEST_TEXT = 5_000_000, 16, 2_000
+"""Limits of a file: bytes, nested brackets, and characters of a text. A sweep of 100 runs has about 30 kB."""
+MOST_RUNS = 10_000
+LEFT_OUT = ("resources", "probes", "profile_reason", "along")
+"""Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""
+CLOSE = 5e-3
+"""Relative tolerance for numbers. Posteriors have single precision, and processors may round it differently."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Scalar = str | int | float | bool | None
+
+
+class FileRun(BaseModel):
+    """A run that ended. ``curve`` is a digest of its learning curve (:func:`curve_digest`), ``data`` of its data."""
+
+    model_config = STRICT
+
+    mix: str
+    size: int
+    seed: int
+    key: str
+    status: Literal["finished", "diverged", "failed"]
+    steps: int = Field(ge=0)
+    accuracy: dict[str, Share]
+    floor: dict[str, Share]
+    curve: str
+    data: str
+
+    @property
+    def request(self) -> Request:
+        return Request(self.mix, self.size, self.seed)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.status == "failed"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome, without its curve and measures."""
+        return Outcome(Status(self.status), self.steps, self.accuracy, self.floor, data=self.data)
+
+    def __str__(self) -> str:
+        return f"{self.mix}, size {self.size}, seed {self.seed} (key {self.key})"
+
+
+class Claims(BaseModel):
+    """What the sweep says: the printed answer by lines, and the rows of the exported table ``transitions``."""
+
+    model_config = STRICT
+
+    answer: list[str]
+    transitions: list[dict[str, Scalar]]
+
+
+class AnswerFile(BaseModel):
+    """Content of a file. ``program`` is the version that wrote it, and ``device`` the one that trained."""
+
+    model_config = STRICT
+
+    kind: Literal["transition-sweeps answer"]
+    layout: Literal[1]
+    program: str
+    sweep: str
+    device: Literal["cpu", "cuda"]
+    versions: dict[str, str]
+    space: dict[str, Any]
+    stopped: list[str]
+    pairs: list[Annotated[tuple[str, str, int, int, int], Field(strict=False)]]
+    runs: Annotated[list[FileRun], Field(max_length=MOST_RUNS)]
+    claims: Claims
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Pairs in the order of request."""
+        return tuple(Block(*pair) for pair in self.pairs)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A file with its specification, the answer computed again, and the ``differences`` from what the file claims."""
+
+    file: AnswerFile
+    spec: SweepSpec
+    answer: Answer
+    differences: tuple[str, ...]
+
+
+def curve_digest(outcome: Outcome) -> str:
+    """Return a hash of a learning curve: step, loss and accuracies of each evaluation, to the last bit."""
+    points = [[point.step, point.loss, dict(sorted(point.accuracy.items()))] for point in outcome.curve]
+    return hashlib.sha256(json.dumps(points, sort_keys=True).encode()).hexdigest()[:16]
+
+
+# Writing
+
+
+def answer_text(stored: StoredSweep) -> str:
+    """Return the file of a sweep's answer as text, with a line per pair, run and row. Raises :class:`UserError` if a
+    setting is a path."""
+    spec = stored.spec
+    space = {key: value for key, value in spec.to_dict().items() if key not in LEFT_OUT}
+    for name, value in flatten(space).items():
+        if isinstance(value, str) and value.startswith(("/", "~", "\\\\")):
+            raise UserError(f"{name} is a path ({value!r}), which means nothing on another machine and may be private")
+    space["question"] = " ".join(spec.question.split())
+    runs = [
+        {
+            "mix": run.config.label,
+            "size": run.config.size,
+            "seed": run.config.seed,
+            "key": run.key,
+            "status": run.outcome.status.value,
+            "steps": run.outcome.steps,
+            "accuracy": run.outcome.accuracy,
+            "floor": run.outcome.floor,
+            "curve": curve_digest(run.outcome),
+            "data": run.outcome.data,
+        }
+        for run in stored.runs
+        if run.config.label in spec.mix_named  # Earlier phases have no part in the answer.
+    ]
+    content = {
+        "kind": KIND,
+        "layout": SCHEMA,
+        "program": version(DISTRIBUTION),
+        "sweep": stored.id,
+        "device": spec.resources.device,
+        "versions": stored.sweep.environment.get("versions", {}),
+        "space": space,
+        "stopped": sorted(stored.stopped),
+        "pairs": [astuple(block) for block in stored.blocks],
+        "runs": runs,
+        "claims": claims_of(stored.answer).model_dump(),
+    }
+    if flaw := next(_flaws(content), ""):
+        raise UserError(f"the answer of {stored.id} cannot be written: {flaw}")
+    return _by_lines(content) + "\n"
+
+
+def claims_of(result: Answer) -> Claims:
+    """Return what an answer says, as plain values."""
+    return Claims(answer=plain(result).splitlines(), transitions=[row.columns() for row in rows(result)])
+
+
+def _by_lines(value: Any, indent: int = 0) -> str:
+    """Return JSON with a line per key, two levels deep, and per entry of a list that is not of numbers."""
+    margin = "\n" + " " * indent
+    if isinstance(value, dict) and value and indent < 2:
+        keys = (f"{margin} {json.dumps(key)}: {_by_lines(inner, indent + 1)}" for key, inner in value.items())
+        return "{" + ",".join(keys) + margin + "}"
+    if isinstance(value, list) and any(not isinstance(entry, int) for entry in value):
+        return "[" + ",".join(f"{margin} {json.dumps(entry)}" for entry in value) + margin + "]"
+    return json.dumps(value)
+
+
+# Reading
+
+
+def read_answer(path: Path) -> AnswerFile:
+    """Read a file. Raises :class:`UserError` if it is not one, or exceeds a limit."""
+    if not path.is_file():  # A pipe or device could block forever.
+        raise UserError(f"there is no file {str(path)!r}" if not path.exists() else f"{path} is not a regular file")
+    with path.open("rb") as opened:
+        content = opened.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise UserError(f"{path} has more than {LARGEST_BYTES:,} bytes, so it is not the answer of a sweep")
+    try:
+        data = json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON that can be read: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UserError(f"{path} is not the answer of a sweep: `export SWEEP --output NAME.json` writes one")
+    if data.get("layout") != SCHEMA:
+        layout = f"{data.get('layout')!r:.20}"
+        raise UserError(f"{path} has layout {layout}, from another version of the program; this one reads {SCHEMA}")
+    if flaw := next(_flaws(data), ""):
+        raise UserError(f"{path} cannot be used: {flaw}")
+    try:
+        return parse(AnswerFile, data)
+    except InvalidDataError as error:
+        raise UserError(f"{path} cannot be used: {error}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is written twice")
+    return made
+
+
+def _flaws(data: Any) -> Iterator[str]:
+    """Yield what is too deep or too long, and texts with characters that a terminal would obey."""
+    waiting = [(data, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > DEEPEST:
+            yield f"it has more than {DEEPEST} brackets in brackets"
+            return
+        if isinstance(value, str):
+            if len(value) > LONGEST_TEXT:
+                yield f"a text has more than {LONGEST_TEXT:,} characters: {value[:40]!r}..."
+            if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs") for letter in value):
+                yield f"a text has control characters: {value!a:.60}"
+        elif isinstance(value, dict):
+            waiting += [(inner, depth + 1) for pair in value.items() for inner in pair]
+        elif isinstance(value, list):
+            waiting += [(inner, depth + 1) for inner in value]
+
+
+def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
+    """Return the specification of a file's sweep. Raises :class:`UserError` for values that cannot be used.
+
+    Reading a specification imports its family, so only a built-in family or one of ``allowed`` may be named.
+    """
+    family = file.space.get("family")
+    if family not in BUILT_IN and family not in allowed:
+        if isinstance(family, str) and ":" in family:
+            remedy = "Code that a file names is not run. If you have this family, name a search space of yours with it"
+            raise UserError(f"the file's family {family!r} is not part of this program. {remedy}: --space FILE.yaml")
+        raise unknown("family", str(family), BUILT_IN, where="the file")
+    if left_out := sorted(set(LEFT_OUT) & file.space.keys()):
+        raise UserError(f"space.{left_out[0]} does not belong into the answer of a sweep")
+    resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
+    try:
+        spec = parse(SweepSpec, {**file.space, "resources": resources})
+    except InvalidDataError as error:
+        raise UserError(f"space: {error}") from error
+    _check_runs(file, spec)
+    return spec
+
+
+def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
+    """Raise :class:`UserError` for a run or pair that the search space does not have, or that is there twice."""
+    mixes, seen = spec.mix_named, set[Request]()
+    for place, run in enumerate(file.runs):
+        where = f"runs[{place}]"
+        _check_cell(spec, where, run.mix, run.size, run.seed)
+        if run.request in seen:
+            raise UserError(f"{where}: {run.mix}, size {run.size}, seed {run.seed} is there twice")
+        seen.add(run.request)
+        tasks = () if run.has_failed else mixes[run.mix].tasks
+        for name, scores in (("accuracy", run.accuracy), ("floor", run.floor)):
+            if set(scores) != set(tasks):
+                raise UserError(f"{where}.{name} has the tasks {sorted(scores)}; it must have {sorted(tasks)}")
+    comparisons = problem_of(spec).comparisons
+    for place, block in enumerate(file.blocks):
+        where = f"pairs[{place}]"
+        if (block.mix, block.baseline) not in comparisons:
+            raise UserError(f"{where}: {block.mix!r} is not compared with {block.baseline!r} in this search space")
+        for mix, size, seed in block.runs:
+            _check_cell(spec, where, mix, size, seed)
+    if len(set(file.blocks)) < len(file.blocks):
+        raise UserError("a pair is there twice, so its evidence would count twice")
+    if unknown_mixes := sorted(set(file.stopped) - set(mixes)):
+        raise unknown("mix", unknown_mixes[0], mixes, where="stopped")
+
+
+def _check_cell(spec: SweepSpec, where: str, mix: str, size: int, seed: int) -> None:
+    if mix not in spec.mix_named:
+        raise unknown("mix", mix, spec.mix_named, where=where)
+    if size not in spec.sizes:
+        raise UserError(f"{where}: {size} is not one of the sizes {', '.join(map(str, spec.sizes))}")
+    if seed not in range(spec.seed, spec.seed + spec.seeds):
+        raise UserError(f"{where}: seed {seed} is not one of {spec.seed} to {spec.seed + spec.seeds - 1}")
+
+
+# Checking
+
+
+def check(file: AnswerFile, allowed: Sequence[str] = ()) -> Checked:
+    """Compute a file's answer again from its pairs and outcomes, and compare it with the file's claims. Raises
+    :class:`UserError` as :func:`spec_of`."""
+    spec = spec_of(file, allowed)
+    configs = [spec.config(run.request) for run in file.runs]
+    ended = [(config, run.outcome) for config, run in zip(configs, file.runs, strict=True)]
+    result = answer(spec, ended, frozenset(file.stopped), file.blocks)
+    keys = [spec.make_family().key(config) for config in configs]
+    pairs = zip(file.runs, keys, strict=True)
+    other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]
+    return Checked(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
+
+
+def _differences(claimed: Claims, computed: Claims) -> Iterator[str]:
+    """Yield a line for each line of the answer and each value of the table that differs."""
+    for line in claimed.answer:
+        if line not in computed.answer:
+            yield f"the answer does not say: {line}"
+    for line in computed.answer:
+        if line not in claimed.answer:
+            yield f"the answer says, but not the file: {line}"
+    if claimed.answer != computed.answer and set(claimed.answer) == set(computed.answer):
+        yield "the file repeats lines of the answer, or has them in another order"
+    own = {_row_name(row): row for row in computed.transitions}
+    if [_row_name(row) for row in claimed.transitions] != list(own):
+        yield f"the table of transitions is about {', '.join(own)}"
+        return
+    for row in claimed.transitions:
+        mine = own[_row_name(row)]
+        for column in sorted(row.keys() & mine.keys()):
+            if not _is_close(row[column], mine[column]):
+                yield f"{column} of {_row_name(row)} is {mine[column]!r}; the file says {row[column]!r}"
+
+
+def _row_name(row: Mapping[str, Scalar]) -> str:
+    return f"{row.get('task')} in {row.get('mix')}"
+
+
+def _is_close(one: Scalar, other: Scalar) -> bool:
+    numbers = [value for value in (one, other) if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) < 2:
+        return one == other
+    return math.isclose(*numbers, rel_tol=CLOSE, abs_tol=CLOSE / 5)
+
+
+def outcome_differences(run: FileRun, outcome: Outcome) -> list[str]:
+    """Return how the outcome of a run trained again differs from the file's, to the last bit."""
+    ours = {
+        "status": outcome.status.value,
+        "steps": outcome.steps,
+        "accuracy": outcome.accuracy,
+        "floor": outcome.floor,
+        "learning curve (hash)": curve_digest(outcome),
+        "data (hash)": outcome.data,
+    }
+    theirs = (run.status, run.steps, run.accuracy, run.floor, run.curve, run.data)
+    compared = zip(ours.items(), theirs, strict=True)
+    return [f"{name} is {mine!r}, the file says {given!r}" for (name, mine), given in compared if mine != given]

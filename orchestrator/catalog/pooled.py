@@ -1,0 +1,124 @@
+"""One answer from several sweeps with the same question, settings and sizes, on different seeds.
+
+Transitions come from all runs together. A run that several sweeps have, such as one that ``--extend`` took over, counts
+once.
+
+Evidence comes from the pairs of the first sweep, then those of the second, and so on, in the order in which the sweeps
+began. Each sweep's pairs count up to its own first incomplete one. A sweep chooses its pairs by the outcomes of its own
+earlier pairs, and an e-value is valid wherever a sweep stops, so this is one sequence of pairs that follows the rules
+of :mod:`orchestrator.transition.evidence`. (The product of the sweeps' own e-values would be valid too. It averages
+over the alternatives once per sweep, and this sequence only once.) Both need pairs that share no run. Therefore a pair
+counts only if neither of its runs is a run of an earlier sweep. That leaves out repeated pairs, and pairs whose outcome
+was partly known when the earlier sweep ended.
+
+The evidence is valid for sweeps chosen before their outcomes were known. Pooling only the sweeps with a pleasant answer
+makes it too large, and nothing in the files shows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from orchestrator.catalog.reading import StoredSweep
+from orchestrator.errors import UserError, first_of
+from orchestrator.home.sweeps import RunRecord
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.words.numbers import counted
+from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.transition.evidence import Block, Run
+from trainables.base import Status
+
+MAY_DIFFER = frozenset({"seed", "seeds", "search.max_runs", "search.max_cost"})
+"""Keys in which pooled sweeps may differ: the seeds, and limits, because evidence is valid whenever a sweep stops."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Several sweeps as one, from :func:`pool`. ``sweeps`` are in the order in which they began."""
+
+    sweeps: tuple[StoredSweep, ...]
+
+    @property
+    def id(self) -> str:
+        """Ids of all sweeps."""
+        return " + ".join(sweep.id for sweep in self.sweeps)
+
+    @property
+    def spec(self) -> SweepSpec:
+        """Specification of the first sweep. The others differ only in seeds and limits."""
+        return self.sweeps[0].spec
+
+    @cached_property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """Every run once, by mix, size and seed. A run that failed in one sweep and not in another did not fail."""
+        once: dict[Run, RunRecord] = {}
+        for record in (record for sweep in self.sweeps for record in sweep.runs):
+            if once.setdefault(_run(record), record).outcome.status is Status.FAILED:
+                once[_run(record)] = record
+        return tuple(once.values())
+
+    def distinct(self) -> Iterator[StoredSweep]:
+        """Yield the sweeps, each without the runs that another sweep stands for in :attr:`runs`."""
+        mine = {id(record) for record in self.runs}
+        for sweep in self.sweeps:
+            yield replace(sweep, runs=tuple(record for record in sweep.runs if id(record) in mine))
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The answer from all runs."""
+        stopped = frozenset().union(*(sweep.stopped for sweep in self.sweeps))
+        ended = [(record.config, record.outcome) for record in self.runs]
+        return answer(self.spec, ended, stopped, tuple(self._blocks()))
+
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the counted pairs of each sweep that share no run with an earlier sweep."""
+        earlier: set[Run] = set()
+        for sweep in self.sweeps:
+            yield from (block for block in complete_blocks(sweep) if earlier.isdisjoint(block.runs))
+            earlier |= {_run(record) for record in sweep.runs}
+
+    def __str__(self) -> str:
+        repeated = sum(len(sweep.runs) for sweep in self.sweeps) - len(self.runs)
+        text = f"Pooled from {counted(len(self.sweeps), 'sweep')}: {counted(len(self.runs), 'run')}"
+        return f"{text}, {counted(repeated, 'repetition')} not counted" if repeated else text
+
+
+def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
+    """Yield the blocks of each comparison of a sweep in order of request, up to its first incomplete one."""
+    ended, waiting = {_run(record) for record in sweep.runs}, set[tuple[str, str]]()
+    for block in sweep.blocks:
+        if not ended.issuperset(block.runs):
+            waiting.add((block.mix, block.baseline))
+        if (block.mix, block.baseline) not in waiting:
+            yield block
+
+
+def _run(record: RunRecord) -> Run:
+    return record.config.label, record.config.size, record.config.seed
+
+
+def pool(sweeps: Sequence[StoredSweep]) -> Pooled:
+    """Return sweeps as one. Raises :class:`UserError` for fewer than two sweeps, a sweep given twice, or settings that
+    differ."""
+    ids = [sweep.id for sweep in sweeps]
+    if twice := next((sweep_id for sweep_id in ids if ids.count(sweep_id) > 1), None):
+        raise UserError(f"{twice} was named twice: a sweep cannot be pooled with itself")
+    if len(sweeps) < 2:
+        raise UserError(f"pooling needs at least two sweeps, but only {ids[0] if ids else 'none'} was named")
+    first, *others = sorted(sweeps, key=lambda sweep: (sweep.begun, sweep.id))
+    for other in others:
+        both = differences(other.spec, first.spec)
+        different = {key: values for key, values in both.items() if key not in MAY_DIFFER}
+        if first.spec.question != other.spec.question:
+            different["question"] = (other.spec.question, first.spec.question)
+        if different:
+            named = first_of(
+                [f"{key} ({mine!r} against {theirs!r})" for key, (mine, theirs) in sorted(different.items())]
+            )
+            raise UserError(
+                f"{other.id} cannot be pooled with {first.id}: they differ in {named}. "
+                "Pooled sweeps may differ only in seeds and in the limits of the search"
+            )
+    return Pooled((first, *others))

@@ -1,0 +1,48 @@
+"""Trains one run of a sweep again, in this process and without a home, to compare it with a stored outcome."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from orchestrator.engine.worker import prepare_device
+from orchestrator.errors import UserError
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from trainables.base import Outcome, Report, RunConfig
+from trainables.contract.report_validator import ReportValidator
+
+
+def retrain(spec: SweepSpec, request: Request) -> Outcome:
+    """Train a run to its end, alone in its stack, after the earlier phases of its arm. Return its outcome.
+
+    Raises :class:`UserError` if the run needs a GPU that this machine lacks, and whatever its family raises.
+    """
+    if spec.resources.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("these runs were trained on a GPU, and this machine has none: leave --retrain out")
+    prepare_device(spec.resources)
+    weights: Mapping[str, NDArray[Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
+        for phase in spec.chain(request):
+            report = _trained(spec, spec.config(phase), weights, Path(cache))
+            weights = report.weights
+    assert report.outcome is not None, "training goes on until the run has ended"
+    return report.outcome
+
+
+def _trained(spec: SweepSpec, config: RunConfig, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
+    """Train a phase, from the weights of the phase before it. Return its last report."""
+    family = spec.make_family()
+    learner = family.learner([config], device=spec.resources.device, cache=cache)
+    if config.start is not None:
+        learner.take_over({0: donor})
+    validator = ReportValidator(family, [config])
+    while True:
+        [report] = validator.check(learner.advance())
+        if report.outcome is not None:
+            return report

@@ -1,0 +1,228 @@
+"""The answer of a sweep in one file, and ``verify``, which checks it without the sweep's home."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orchestrator as o
+from orchestrator.catalog.answer_file import LARGEST_BYTES, check, outcome_differences, read_answer
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.errors import UserError
+from orchestrator.home.directories import Home
+from tests.catalog.fabricated import diverged, failed, runs_of, write_sweep
+from tests.cli.program import Program
+from tests.sweep.sweeps import FAMILY, spec
+
+RECORDED = Path(__file__).parents[1] / "data" / "homes" / "schema-2-pairs"
+"""A sweep of transformers, trained in another home by an earlier version."""
+SIZES = (16, 32, 36, 64)
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module", name="recorded")
+def recorded_answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recorded")
+    shutil.copytree(RECORDED, path / "home")
+    return o.load(home=path / "home").export(path / "answer.json")[0]
+
+
+@pytest.fixture(scope="module", name="logistic")
+def logistic_answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The answer of a family outside this repository, with a failed and a diverged run."""
+    path = tmp_path_factory.mktemp("logistic")
+    sweep_spec = spec(sizes=SIZES, seeds=3, search={"method": "pairs"})
+    write_sweep(Home(path), sweep_spec, outcomes={0: failed(), 1: diverged(runs_of(sweep_spec)[1])})
+    return o.load(home=path).export(path / "answer.json")[0]
+
+
+def changed(path: Path, to: Path, change: Change) -> Path:
+    """Write a changed copy of a file."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data)
+    to.write_text(json.dumps(data), encoding="utf-8")
+    return to
+
+
+def test_an_answer_is_computed_again_from_its_file(logistic: Path) -> None:
+    checked = check(read_answer(logistic), [FAMILY])
+    stored = read_sweep(Home(logistic.parent), None)
+    assert checked.differences == ()
+    assert checked.answer == stored.answer
+    assert checked.answer.mix("add").failed == 1
+    assert checked.answer.mix("add").diverged == 1
+    comparison = checked.answer.mix("add+prod").comparison
+    assert comparison is not None
+    assert comparison.pairs == 12
+
+
+def test_a_file_names_no_path_machine_or_traceback(logistic: Path, tmp_path: Path) -> None:
+    text = logistic.read_text(encoding="utf-8")
+    for private in (str(logistic.parent), "Traceback", "resources", "probes", "hardware", "platform", "git"):
+        assert private not in text
+    assert max(map(len, text.splitlines())) < 1_500
+    assert len(text) < 60_000
+    write_sweep(
+        Home(tmp_path), spec(family="tests.scripted:ScriptedFamily", settings={"log": str(tmp_path / "log")}), runs=()
+    )
+    with pytest.raises(UserError, match=r"settings\.log is a path"):
+        o.load(home=tmp_path).export(tmp_path / "answer.json")
+
+
+def _set(*path: str | int, to: object) -> Change:
+    def change(data: dict[str, Any]) -> None:
+        inner: Any = data
+        for part in path[:-1]:
+            inner = inner[part]
+        inner[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_set("claims", "transitions", 1, "evidence", to=80.0), "evidence of add in add+prod"),
+        (_set("claims", "transitions", 0, "transition", to=20.0), "transition of add in add"),
+        (_set("claims", "transitions", 0, "verdict", to="below"), "verdict of add in add"),
+        (_set("claims", "answer", 0, to="PROD helps."), "the answer does not say: PROD helps."),
+        (lambda data: data["claims"]["answer"].reverse(), "another order"),
+        (lambda data: data["claims"]["transitions"].pop(), "the table of transitions is about"),
+        # Outcomes that were made nicer, and pairs that were left out.
+        (_set("runs", 9, "accuracy", to={"add": 0.1}), "evidence of add in add+prod"),
+        (lambda data: data["pairs"].pop(0), "pairs of add in add+prod is 11; the file says 12"),
+        (_set("runs", 4, "key", to="0123456789abcdef"), "its settings have the key"),
+        (_set("space", "settings", "haste", to=1.0), "its settings have the key"),
+        (_set("space", "search", "error", to=0.2), "the answer does not say"),
+    ],
+)
+def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, change: Change, named: str) -> None:
+    differences = check(read_answer(changed(logistic, tmp_path / "a.json", change)), [FAMILY]).differences
+    assert named in "\n".join(differences)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_set("kind", to="home"), "is not the answer of a sweep"),
+        (_set("layout", to=2), "has layout 2"),
+        (_set("more", to=1), "more: there is no such key"),
+        (_set("runs", 2, "accuracy", "add", to=1.5), "runs[2].accuracy.add"),
+        (_set("runs", 2, "accuracy", "add", to="0.5"), "runs[2].accuracy.add"),
+        (_set("runs", 2, "seed", to=True), "runs[2].seed"),
+        (_set("runs", 2, "steps", to=-1), "runs[2].steps"),
+        (_set("runs", 2, "status", to="solved"), "runs[2].status"),
+        (_set("runs", 2, "mix", to="add+mul"), "unknown mix 'add+mul' in runs[2]"),
+        (_set("runs", 2, "size", to=40), "runs[2]: 40 is not one of the sizes"),
+        (_set("runs", 2, "seed", to=3), "runs[2]: seed 3 is not one of 0 to 2"),
+        (_set("runs", 2, "accuracy", to={}), "runs[2].accuracy has the tasks []"),
+        (_set("runs", 0, "accuracy", to={"add": 1.0}), "runs[0].accuracy has the tasks ['add']; it must have []"),
+        (lambda data: data["runs"].append(data["runs"][2]), "is there twice"),
+        (lambda data: data["pairs"].append(data["pairs"][2]), "its evidence would count twice"),
+        (_set("pairs", 0, to=["add", "add+prod", 16, 16, 0]), "'add' is not compared with 'add+prod'"),
+        (_set("pairs", 0, to=["add+prod", "add", 16, 17, 0]), "pairs[0]: 17 is not one of the sizes"),
+        (_set("pairs", 0, to=["add+prod", "add", 16, 16]), "pairs[0]"),
+        (_set("stopped", to=["prod"]), "unknown mix 'prod' in stopped"),
+        (_set("space", "sizes", to=[64, 16]), "space: sizes: sizes must be ascending"),
+        (_set("space", "probes", to=["os:system"]), "space.probes does not belong"),
+        (_set("space", "resources", to={"scratch": "/"}), "space.resources does not belong"),
+        (_set("sweep", to="\x1b[2Jagrees"), "control characters"),
+        (_set("sweep", to="agrees \u202e"), "control characters"),
+        (_set("space", "name", to="a" * 3000), "more than 2,000 characters"),
+        (_set("claims", "transitions", 0, "words", to=[]), "claims.transitions[0].words"),
+        (_set("space", "settings", to=json.loads("[" * 50 + "]" * 50)), "brackets in brackets"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(
+    run: Program, logistic: Path, tmp_path: Path, change: Change, named: str
+) -> None:
+    path = changed(logistic, tmp_path / "a.json", change)
+    with pytest.raises(UserError) as refused:
+        check(read_answer(path), [FAMILY])
+    assert named in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"kind": NaN}', "NaN is not a number"),
+        (b'{"kind": 1, "kind": 2}', "a key is written twice"),
+        (b"[1]", "is not the answer of a sweep"),
+        (b" " * (LARGEST_BYTES + 1), "more than 5,000,000 bytes"),
+    ],
+)
+def test_other_files_are_refused(run: Program, tmp_path: Path, content: bytes, named: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    assert named in run("verify", path).refused()
+
+
+def test_a_pipe_or_missing_file_is_refused(run: Program, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is not a regular file" in run("verify", tmp_path / "pipe").refused()
+    assert "there is no file" in run("verify", tmp_path / "none.json").refused()
+
+
+@pytest.mark.parametrize("family", ["trap:Family", "os:system", 7, None])
+def test_the_family_in_a_file_is_not_imported(
+    run: Program, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: object
+) -> None:
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = changed(recorded, tmp_path / "a.json", _set("space", "family", to=family))
+    for words in ((), ("--retrain", 1)):
+        error = run("verify", path, *words).refused()
+        assert "is not part of this program" in error or "unknown family" in error
+    assert "trap" not in sys.modules
+
+
+def test_an_outside_family_needs_a_search_space_of_ones_own(run: Program, logistic: Path, tmp_path: Path) -> None:
+    assert "--space FILE.yaml" in run("verify", logistic).refused()
+    other, own = tmp_path / "other.yaml", tmp_path / "own.yaml"
+    other.write_text("question: Does it?\nfamily: listops\n", encoding="utf-8")
+    own.write_text(f"question: Does it?\nfamily: {FAMILY}\n", encoding="utf-8")
+    assert "is not part of this program" in run("verify", logistic, "--space", other).refused()
+    out = run("verify", logistic, "--space", own).succeeded()
+    assert out.splitlines()[-1].startswith("agrees  evidence, estimates and sentences of logistic-")
+
+
+def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Path, tmp_path: Path) -> None:
+    """Runs of another home and version, trained in stacks. Their numbers must not depend on that."""
+    out = run("verify", recorded, "--retrain", 3, "--seed", 5).succeeded()
+    assert "train   3 of 8 runs, chosen by --seed 5" in out
+    assert out.count("the same bits") == 3
+    assert out == run("verify", recorded, "--retrain", 3, "--seed", 5).succeeded()
+    for field, value in (("accuracy", {"add": 0.5, "prod": 0.5}), ("curve", "0" * 16)):
+        false = changed(recorded, tmp_path / "a.json", _set("runs", 0, field, to=value))
+        ended = run("verify", false, "--retrain", 8)
+        assert ended.code == 1
+        assert ended.out.count("the same bits") == 7
+        assert "add+prod, size 8, seed 0 (key 51e956149f5b9dcb): differs" in ended.out
+        assert "does not agree with its 8 runs and 4 pairs" in ended.err
+
+
+def test_a_chain_of_phases_is_trained_again(run: Program, tmp_path: Path) -> None:
+    overrides = ["--profile", "smoke", "--engine", "local", "--home", tmp_path / "home", "--set", "sizes=[4]"]
+    run("run", "curriculum", *overrides, "--set", "seeds=1").succeeded()
+    run("export", "curriculum", "--home", tmp_path / "home", "--output", tmp_path / "a.json").succeeded()
+    out = run("verify", tmp_path / "a.json", "--retrain", 100).succeeded()
+    assert out.count("the same bits") == len(read_answer(tmp_path / "a.json").runs) > 1
+
+
+def test_differences_of_an_outcome_are_named(logistic: Path) -> None:
+    file = read_answer(logistic)
+    stored = read_sweep(Home(logistic.parent), None)
+    for given, run in zip(file.runs[1:], stored.runs[1:], strict=True):
+        assert outcome_differences(given, run.outcome) == []
+    [difference, _] = outcome_differences(file.runs[3], stored.runs[4].outcome)
+    assert difference.startswith("accuracy is {'add': ")
