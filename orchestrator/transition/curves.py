@@ -42,6 +42,10 @@ MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
 """Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""
 OUTLIER = 0.03
 """Density of an accuracy that no curve explains."""
+SETTLED = 0.8
+"""Share of the way from the floor to a perfect accuracy that a run covers if it is settled as learned."""
+NO_CURVE = 0.0015
+"""Probability that no curve explains whether a run learned: :data:`OUTLIER` relative to the density at a peak."""
 CONCENTRATION = 2.0
 """Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) around the curve's share s."""
 SHARES = 8
@@ -202,6 +206,27 @@ class Curves:
         density = np.concatenate([*(kind.ravel() for kind in kinds), flat_RF.ravel().astype(np.float32)])
         return _rounded(np.log(density) * TEMPER)
 
+    def log_likelihood_if_settled(self, size: float, is_learned: bool) -> Floats32:
+        """Return the tempered log likelihood that a run learned, or did not, in each cell.
+
+        This is all that is known of a run that ended early because its outcome was settled: its accuracy at the end is
+        unknown. A run learns if it would cover :data:`SETTLED` of the way from the floor to a perfect accuracy.
+        """
+        lapses_L11, steps_MKS = self.grid.lapses[:, None, None], _steps_at(self, size)
+        can_learn_FA = self.grid.asymptotes >= self.floors[:, None] + SETTLED * (1 - self.floors[:, None])
+        last = math.ceil(SETTLED * SHARES - 0.5)  # The first step of the share that reaches it.
+        risen_MKFA, deviation_MKFA = _graded_at(self, size)
+        above_MKFA = (risen_MKFA - SETTLED * (1 - self.floors[:, None])) / deviation_MKFA
+        chances = (
+            self.share(size)[:, :, None, None] * can_learn_FA,
+            steps_MKS[..., last:].sum(axis=-1)[:, :, None, None] * can_learn_FA,
+            ndtr(above_MKFA),
+        )
+        kinds = [((1 - lapses_L11) * chance_MKFA[:, :, None]).ravel() for chance_MKFA in chances]
+        chance = np.concatenate([*kinds, np.repeat(LUCK, len(self.floors))])
+        density = (chance if is_learned else 1 - chance) + NO_CURVE
+        return _rounded((np.log(density) * TEMPER).astype(np.float32))
+
     def averaged(self, log_D: Floats32) -> Floats32:
         """Return the log likelihood of all runs of one size, averaged over the shifts of the size."""
         from scipy.ndimage import correlate1d  # Takes .3 s to import.
@@ -258,13 +283,20 @@ class Curves:
         """Return the log likelihood of runs, in any order, in each cell."""
         # In a large sweep many runs have equal accuracies, at the floor or at 1.
         runs_at: dict[int, Counter[float]] = {}
+        settled_at: dict[int, Counter[bool]] = {}
         for point in points:
-            runs_at.setdefault(point.size, Counter())[point.accuracy] += 1
+            runs_at.setdefault(point.size, Counter())
+            if point.settled is None:
+                runs_at[point.size][point.accuracy] += 1
+            else:
+                settled_at.setdefault(point.size, Counter())[point.settled] += 1
         total = np.zeros(self.all_cells)
         for size, runs_with in runs_at.items():
             at_size = np.zeros(self.all_cells, np.float32)
             for accuracy, runs in runs_with.items():
                 at_size += runs * self.log_likelihood(size, accuracy)
+            for is_learned, runs in settled_at.get(size, Counter()).items():
+                at_size += runs * self.log_likelihood_if_settled(size, is_learned)
             total += self.averaged(at_size)
         return total
 

@@ -237,10 +237,12 @@ def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Es
 
 
 def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
-    """Return whether the mean accuracy at each tested size reaches ``level``, given points in order of size."""
+    """Return whether the mean accuracy at each tested size reaches ``level``, given points in order of size. A settled
+    run counts as perfect, or as no better than a constant answer."""
     accuracies: dict[int, list[float]] = {}
     for point in points:
-        accuracies.setdefault(point.size, []).append(point.accuracy)
+        as_settled = {None: point.accuracy, True: 1.0, False: point.floor}
+        accuracies.setdefault(point.size, []).append(as_settled[point.settled])
     return {size: float(np.mean(values)) >= level for size, values in accuracies.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,3 +36,16 @@ def test_curve_and_transition_agree_on_recorded_runs() -> None:
         assert np.all(np.asarray(curve.low) <= curve.middle)
         assert np.all(np.asarray(curve.high) >= curve.middle)
     assert placed >= 3
+
+
+def test_a_settled_run_says_only_whether_it_learned() -> None:
+    """Its accuracy at the early end does not matter, and its estimate is close to that from full runs."""
+    sizes = (8, 12, 16, 24, 32, 48)
+    full = [Point(size, seed, 0.97 if size >= 20 else 0.12, 0.1) for size in sizes for seed in range(3)]
+    settled = [replace(point, accuracy=0.5, settled=point.size >= 20) for point in full]
+    changed = [replace(point, accuracy=0.9) for point in settled]
+    estimates = [transition(points, sizes).relative for points in (full, settled, changed)]
+    assert estimates[1] == estimates[2]
+    assert estimates[0].value is not None
+    assert estimates[1].value == pytest.approx(estimates[0].value, rel=0.1)
+    assert transition(settled, sizes).verdict is Verdict.FOUND
