@@ -109,13 +109,13 @@ class Posterior:
         """
         floor = self.curves.floor
         largest = max(point.size for point in points)
-        if np.mean([point.accuracy for point in points if point.size >= LARGE * largest]) < floor + RISEN:
+        if np.mean([point.final for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
         low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
         start = next(size for size in (high, middle, largest) if size <= largest)
-        if np.mean([point.accuracy for point in points if point.size >= start]) < REACHED:
+        if np.mean([point.final for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
-        early = [point.size for point in points if point.accuracy >= (REACHED + floor) / 2 and point.size < start]
+        early = [point.size for point in points if point.final >= (REACHED + floor) / 2 and point.size < start]
         if start != high and early:
             return UNLIKELY
         return SURE_OF_PLATEAU if early and min(early) < low else None
@@ -237,12 +237,10 @@ def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Es
 
 
 def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
-    """Return whether the mean accuracy at each tested size reaches ``level``, given points in order of size. A settled
-    run counts as perfect, or as no better than a constant answer."""
+    """Return whether the mean accuracy at each tested size reaches ``level``, given points in order of size."""
     accuracies: dict[int, list[float]] = {}
     for point in points:
-        as_settled = {None: point.accuracy, True: 1.0, False: point.floor}
-        accuracies.setdefault(point.size, []).append(as_settled[point.settled])
+        accuracies.setdefault(point.size, []).append(point.final)
     return {size: float(np.mean(values)) >= level for size, values in accuracies.items()}
 
 

@@ -37,6 +37,13 @@ class Point:
     floor: float
     settled: bool | None = field(default=None, compare=False)
 
+    @property
+    def final(self) -> float:
+        """Accuracy at the end of training. A settled run counts as perfect, or as no better than a constant answer."""
+        if self.settled is None:
+            return self.accuracy
+        return 1.0 if self.settled else self.floor
+
 
 class Verdict(StrEnum):
     """Conclusion about a transition."""
