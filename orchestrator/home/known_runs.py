@@ -18,6 +18,9 @@ from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
+NEW_QUESTION = "leave --extend out and ask on new data: another seed, as --set seed=1000"
+"""Advice on a question that the evidence cannot continue. On known runs, it would be asked after their outcomes were
+seen."""
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
@@ -116,18 +119,19 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
 
     For each comparison that both sweeps make with the same runs and target, these are all its pairs. Dropping some
     after seeing their outcomes would turn chance into evidence. Raises :class:`UserError` if the two sweeps define
-    learned runs differently, or ``spec`` lacks a size or seed of the pairs.
+    learned runs or the error differently, or ``spec`` lacks a size or seed of the pairs.
     """
     blocks = recall(older.files, runs=False).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
-    bars = [one.search.settings.get("learned") for one in (spec, older.spec)]
-    if None not in bars and bars[0] != bars[1]:
-        raise UserError(
-            f"search.learned is {bars[0]:g} but was {bars[1]:g} in {older.id}, and its evidence is only valid with "
-            f"that value. Set search.learned={bars[1]:g}, or leave --extend out: a new sweep reuses shared runs"
-        )
+    for name in ("learned", "error"):
+        now, before = (one.search.settings.get(name) for one in (spec, older.spec))
+        if None not in (now, before) and now != before:
+            raise UserError(
+                f"search.{name} is {now:g} but was {before:g} in {older.id}, and its evidence is only valid with that "
+                f"value. Set search.{name}={before:g}, or {NEW_QUESTION}"
+            )
     family, former = spec.make_family(), older.spec.make_family()
 
     def is_the_same(run: Run) -> bool:
@@ -154,7 +158,7 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
         if missing := sorted(needs - set(has)):
             raise UserError(
                 f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and evidence "
-                f"needs all of them. Add them to {key}, or leave --extend out: a new sweep reuses shared runs"
+                f"needs all of them. Add them to {key}, or {NEW_QUESTION}"
             )
 
 

@@ -55,15 +55,16 @@ def test_a_resumed_sweep_requests_the_same_blocks_as_an_uninterrupted_one(
     assert 0 < len(before) < len(after)
 
 
-def test_an_extension_continues_the_blocks_and_refuses_another_threshold(tmp_path: Path) -> None:
+def test_an_extension_continues_the_blocks_and_refuses_another_criterion(tmp_path: Path) -> None:
     first = swept(tmp_path, seeds=1)
     run_here(spec(**PAIRS), tmp_path, extend=first)
     second = Home(tmp_path).sweep_ids()[0]
     older, newer = blocks(tmp_path, first), blocks(tmp_path, second)
     assert newer[: len(older)] == older
     assert len(newer) > len(older)
-    with pytest.raises(UserError, match=r"search\.learned is 0\.7 but was 0\.8 in logistic"):
-        run_here(spec(seeds=4, search={"method": "pairs", "learned": 0.7}), tmp_path, extend=first)
+    for name, value, before in (("learned", 0.7, "0.8"), ("error", 0.01, "0.05")):
+        with pytest.raises(UserError, match=rf"search\.{name} is {value} but was {before} in logistic.* set seed=1000"):
+            run_here(spec(seeds=4, search={"method": "pairs", name: value}), tmp_path, extend=first)
 
 
 def test_an_extension_must_be_able_to_complete_the_pairs(tmp_path: Path) -> None:
