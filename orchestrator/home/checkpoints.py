@@ -30,7 +30,7 @@ PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
 
 
-NUMBERED = re.compile(r"\w[\w.-]{0,127}\.[0-9]{1,15}", re.ASCII)
+NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
 """Name of a checkpoint. Other files next to checkpoints are left alone."""
 
 

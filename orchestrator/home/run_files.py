@@ -65,8 +65,10 @@ def read_origin(directory: Path) -> Origin | None:
     try:
         origin = typed(Origin, read_json(directory / ORIGIN))
         checked_moment(origin.ended)
-        return Origin(checked_key(origin.sweep, "sweep") if origin.sweep else "", origin.ended)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        sweep = checked_key(origin.sweep, "sweep") if origin.sweep else ""
+        source = checked_key(origin.source, "hash") if origin.source else ""
+        return Origin(sweep, origin.ended, source)
+    except (OSError, ValueError):
         return None
 
 

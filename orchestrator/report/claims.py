@@ -92,9 +92,9 @@ def learned_by_half(mix: MixAnswer) -> bool:
 
 
 def _favorable(comparison: Comparison, direction: Direction) -> Sequence[Part]:
-    """Return the parts from the first to the last in which the evidence favors a direction."""
+    """Return the parts from the first to the last whose own pairs are evidence for a direction, or all if none is."""
     parts = comparison.parts
-    places = [place for place, part in enumerate(parts) if part.evidence(direction) > part.evidence(direction.opposite)]
+    places = [place for place, part in enumerate(parts) if part.evidence(direction) > 1]
     return parts[places[0] : places[-1] + 1] if places else parts
 
 

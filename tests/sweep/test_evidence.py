@@ -63,7 +63,7 @@ def test_an_extension_continues_the_blocks_and_refuses_another_criterion(tmp_pat
     assert newer[: len(older)] == older
     assert len(newer) > len(older)
     for name, value, before in (("learned", 0.7, "0.8"), ("error", 0.01, "0.05")):
-        with pytest.raises(UserError, match=rf"search\.{name} is {value} but was {before} in logistic.* set seed=1000"):
+        with pytest.raises(UserError, match=rf"search\.{name} is {value} but was {before} in logistic.*set seed=1000"):
             run_here(spec(seeds=4, search={"method": "pairs", name: value}), tmp_path, extend=first)
 
 
