@@ -195,7 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a page that explains the error."""
         phrase, known = self.responses.get(code, ("Error", ""))
         explained = explain or message or known
-        self._send(render("error.html.j2", code=int(code), phrase=phrase, explained=explained), HTML, code)
+        page = render("error.html.j2", code=int(code), phrase=phrase, explained=explained)
+        # A page of this program, so it needs no sandbox; no script has this nonce.
+        self._send(page, HTML, code, POLICY.format(nonce=secrets.token_hex(16)))
 
     def _send(self, text: str, kind: str, status: int = HTTPStatus.OK, policy: str = SANDBOX) -> None:
         body = text.encode()
