@@ -27,16 +27,17 @@ def command_line(*words: object) -> str:
 
 def _shortest(program: Path, name: str = NAME) -> str:
     """Return the name of a program if the shell finds it under that name, otherwise its path."""
-    found = shutil.which(name)
+    on_path = shutil.which(name)
     # Interpreters of environments are links to one file, so only their directories differ.
-    if found is not None and Path(found).parent.resolve() == program.parent.resolve():
+    if on_path is not None and Path(on_path).parent.resolve() == program.parent.resolve():
         return name
     return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
 
 
 def _script() -> Path | None:
     """Return the console script next to this interpreter if it runs this very program, not another copy of it."""
-    script, here = Path(sys.executable).with_name(NAME), Path(__file__).resolve().parents[1]
+    script = Path(sys.executable).with_name(NAME)
+    here = Path(__file__).resolve().parents[1]
     try:
         installed = distribution("transition-sweeps")
     except PackageNotFoundError:

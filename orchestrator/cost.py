@@ -27,8 +27,8 @@ LEARNED, UNLEARNED = 0.98, 0.2
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 GRID_SEEDS = 3
-"""Number of seeds in the grid that a search is compared with. A search may use each seed for one pair only and has many
-seeds, but nobody would train every size with all of them."""
+"""Number of seeds in the grid that a search is compared with. A search has many seeds because it uses each for one pair
+only; a grid with all of them would be an unfair comparison."""
 SOONER = 0.6
 """In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
 

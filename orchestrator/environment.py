@@ -75,9 +75,9 @@ def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _settle_terminal() -> None:
     """Drop empty sizes, and make sure that stdout can print any text: in latin-1, Chinese letters become escapes."""
-    kept = without_empty_sizes(os.environ)
+    usable = without_empty_sizes(os.environ)
     for name in SIZES:
-        if name not in kept:
+        if name not in usable:
             os.environ.pop(name, None)
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper):
@@ -131,13 +131,13 @@ SOCKET_ROOM = 44
 @contextmanager
 def socket_directory() -> Iterator[Path]:
     """Create a directory that only this user can open, with a path that is short enough for sockets, and remove it
-    after the block. Raises :class:`UserError` if there is no place for it."""
+    after the block. Raises :class:`UserError` if every directory's path is too long."""
     short = [
         place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) < LONGEST_SOCKET - SOCKET_ROOM
     ]
     place = next(filter(is_writable, map(Path, short)), None)
     if place is None:
-        raise UserError("there is no place for a socket: set TMPDIR to a directory with a short path, such as /tmp")
+        raise UserError("the paths of all temporary directories are too long for a socket: set TMPDIR to /tmp, say")
     with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 

@@ -33,13 +33,12 @@ from typing import NamedTuple
 
 from orchestrator.commands import command_line
 from trainables.base import BUILT_IN as FAMILIES
+from trainables.contract.sources import PRODUCT
 from trainables.contract.sources import folder_of as folder_of_module
 from trainables.probes.base import BUILT_IN as PROBES
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
 """Pattern of a module's dotted name."""
-OURS = ("trainables", "orchestrator", "search_spaces")
-"""Packages of this program."""
 PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
 """Directories of a home that an archive or a record can fill."""
 MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
@@ -236,7 +235,7 @@ def _remedy(module: str, own: Path | None, home: Path) -> str:
 
 def _installed(top: str) -> Iterator[Path]:
     """Yield the directories in which an installed package may be."""
-    if top in OURS:
+    if top in PRODUCT:
         yield Path(__file__).resolve().parents[1]
     yield from _site_directories()
     for finder in sys.meta_path:  # Of packages that were installed as links to their sources.

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalog.answer_file import answer_text
 from orchestrator.catalog.pooled import Pooled
@@ -97,8 +97,10 @@ def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
     starts = ("transition", "low", "high", "asymptote", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
-    texts, counts = dict.fromkeys(("decided", "claim"), "string"), ("claim_from", "claim_to", "pairs")
-    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **texts, **dict.fromkeys(counts, "Int64")})
+    types: dict[str, Any] = dict.fromkeys(numbers, float)
+    types |= dict.fromkeys(("decided", "claim"), "string")
+    types |= dict.fromkeys(("claim_from", "claim_to", "pairs"), "Int64")
+    return pd.DataFrame(values).astype(types)
 
 
 def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:

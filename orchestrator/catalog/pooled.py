@@ -87,7 +87,8 @@ class Pooled:
 
 def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
     """Yield the blocks of each comparison of a sweep in order of request, up to its first incomplete one."""
-    ended, waiting = {_run(record) for record in sweep.runs}, set[tuple[str, str]]()
+    ended = {_run(record) for record in sweep.runs}
+    waiting: set[tuple[str, str]] = set()
     for block in sweep.blocks:
         if not ended.issuperset(block.runs):
             waiting.add((block.mix, block.baseline))

@@ -197,7 +197,8 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
     except UnreadableError as error:
         return error
     try:
-        driven, memory = sweep.files.is_driven(), recall_sweep(sweep)
+        driven = sweep.files.is_driven()
+        memory = recall_sweep(sweep)
     except OSError as error:
         return UnreadableError.of(sweep.files, error)
     runs = tuple(sweep.record(entry) for entry in memory.ended)

@@ -263,12 +263,12 @@ def verify_command(
     differences = [*checked.differences, *(_retrained(checked, retrain, seed) if retrain else ())]
     for difference in differences:
         echo(f"differs {difference}")
-    runs, pairs = counted(len(given.runs), "run"), counted(len(given.pairs), "pair")
+    basis = f"{counted(len(given.runs), 'run')} and {counted(len(given.pairs), 'pair')}"
     if differences:
         written = given.program, version(DISTRIBUTION)
         other = f"; version {written[0]} wrote it, and this is {written[1]}" if written[0] != written[1] else ""
-        raise SweepError(f"{file} does not agree with its {runs} and {pairs} in {len(differences)} points{other}")
-    echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {runs} and {pairs}")
+        raise SweepError(f"{file} does not agree with its {basis} in {len(differences)} points{other}")
+    echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
 def _retrained(checked: Checked, count: int, seed: int | None) -> Iterator[str]:

@@ -31,7 +31,7 @@ def retrain(spec: SweepSpec, request: Request) -> Outcome:
         for phase in spec.chain(request):
             report = _trained(spec, spec.config(phase), weights, Path(cache))
             weights = report.weights
-    assert report.outcome is not None, "training goes on until the run has ended"
+    assert report.outcome is not None, "training ends with an outcome"
     return report.outcome
 
 

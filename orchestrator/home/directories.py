@@ -163,13 +163,13 @@ class Home:
         """
         self.check_links()
         journals = [path / "journal.jsonl" for path in entries(self.root / "sweeps") if NAME.fullmatch(path.name)]
-        found = [path for path in journals if is_directory(path.parent) and may_be_file(path)]
+        readable = [path for path in journals if is_directory(path.parent) and may_be_file(path)]
 
         def newest(path: Path) -> tuple[bool, str, list[str]]:
             name = path.parent.name
             return ID.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
 
-        return [path.parent.name for path in sorted(found, key=newest, reverse=True)]
+        return [path.parent.name for path in sorted(readable, key=newest, reverse=True)]
 
 
 def last_written(journal: Path) -> str:
@@ -202,8 +202,8 @@ def files_below(directory: Path) -> list[Path]:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise error
 
-    found = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names]
-    return sorted(path for path in found if is_file(path))
+    paths = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names]
+    return sorted(path for path in paths if is_file(path))
 
 
 def may_be_file(path: Path) -> bool:

@@ -100,8 +100,8 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Broken:
-    """The sweep stopped because its family broke its contract, or a worker had other code. The last line, until the
-    sweep is resumed and goes on."""
+    """The sweep stopped because its family broke its contract, or a worker had other code. The last line of
+    a journal until the sweep is resumed."""
 
     why: str
     at: str = field(default_factory=_now, compare=False)

@@ -78,7 +78,8 @@ def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
 
 def whole_runs(sweep: Sweep) -> Memory:
     """Return a sweep's memory with only intact runs. Log and delete damaged runs, which are then trained again."""
-    memory, store = recall_sweep(sweep), RunStore(sweep.files.home, sweep.id)
+    memory = recall_sweep(sweep)
+    store = RunStore(sweep.files.home, sweep.id)
     for damage in memory.damaged:
         log.warning(damage)
     for key in memory.lost:

@@ -139,7 +139,8 @@ def recall_sweep(sweep: Sweep) -> Memory:
         damaged.append(
             f"{sweep.files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored"
         )
-    ended, trials = tuple(filter(fits, memory.ended)), tuple(filter(fits, memory.trials))
+    ended = tuple(filter(fits, memory.ended))
+    trials = tuple(filter(fits, memory.trials))
     return replace(memory, ended=ended, trials=trials, blocks=blocks, damaged=(*memory.damaged, *damaged))
 
 

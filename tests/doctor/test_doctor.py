@@ -146,8 +146,8 @@ def test_links_pipes_and_foreign_names_in_a_home_are_named(tmp_path: Path) -> No
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
     assert machine.files_of_home(home.root).verdict is Verdict.OK
     (sweep.files.directory / "notes").symlink_to("/etc/passwd")
-    found = machine.files_of_home(home.root)
-    assert (found.verdict, f"{sweep.files.directory / 'notes'} is a link" in found.text) == (Verdict.WRONG, True)
+    finding = machine.files_of_home(home.root)
+    assert (finding.verdict, f"{sweep.files.directory / 'notes'} is a link" in finding.text) == (Verdict.WRONG, True)
     (sweep.files.directory / "notes").unlink()
     os.mkfifo(home.runs / "pipe")
     assert "is a pipe, socket or device" in machine.files_of_home(home.root).text
@@ -160,7 +160,7 @@ def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: P
     home = Home(tmp_path / "home")
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
     sweep.files.spec.write_text("no: [space")
-    found = machine.files_of_home(home.root)
-    assert (found.verdict, "not valid YAML" in found.text) == (Verdict.SLOW, True)
+    finding = machine.files_of_home(home.root)
+    assert (finding.verdict, "not valid YAML" in finding.text) == (Verdict.SLOW, True)
     home.root.chmod(0o777)
     assert f"other users can write {home.root}" in machine.files_of_home(home.root).text

@@ -93,7 +93,8 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
         runs = [f"{sum(counts)}, {per_mix} per mix"]
     parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
-    by_size, disagreement = by_size_lines(answer), disagreement_words(answer)
+    by_size = by_size_lines(answer)
+    disagreement = disagreement_words(answer)
     return (
         sure,
         *([Paragraph("By size", BY_SIZE, by_size)] if by_size else ()),
