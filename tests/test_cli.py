@@ -9,8 +9,9 @@ import shlex
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ import typer
 
 from orchestrator.cli.main import describe
 from orchestrator.errors import SweepError, UserError
+from orchestrator.record.store import DATABASE
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import free_port
 from tests.site.browsing import get, opened
@@ -250,6 +252,21 @@ def test_ui_serves_the_record_on_loopback_and_ends_its_servers(run: Program, uni
     assert not list((tmp_path / "results").glob(".ui-*"))
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", own), timeout=5)
+
+
+@pytest.mark.slow
+def test_ui_completes_the_record_of_a_sweep_that_just_started(tmp_path: Path) -> None:
+    """A sweep first leaves an empty file. MLflow's server would make tables in it at the same time as the sweep."""
+    (tmp_path / DATABASE).touch()
+    with started("ui", "--home", tmp_path, "--port", free_port()) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith("Serving all sweeps at")
+            with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+                assert database.execute("SELECT name FROM experiments").fetchall() == [("Default",)]
+        finally:
+            server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
 
 
 def experiments_or_none(address: str) -> list[str]:

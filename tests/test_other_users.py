@@ -129,7 +129,8 @@ def test_another_user_reads_and_writes_nothing(place: Path, monkeypatch: pytest.
                 try:
                     assert server.stdout is not None
                     address = opened(server.stdout.readline().rpartition(" ")[2].strip())
-                    wait_for(lambda: list(temporary.glob("orchestrator-*/mlflow")), 180)
+                    wait_for(lambda: list(temporary.glob("orchestrator-*/mlflow")) or server.poll() is not None, 180)
+                    assert server.poll() is None, server.stdout.read()
                     parts = psutil.Process(driver.pid).children(recursive=True)
                     sockets = [one for part in parts for one in part.net_connections() if one.status == "LISTEN"]
                     assert {one.laddr.ip for one in sockets} <= {"127.0.0.1", "::ffff:127.0.0.1"}

@@ -336,6 +336,9 @@ def ui_command(
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     store.check(chosen)
+    # A sweep that just started left an empty file, in which MLflow's server would make tables while the sweep does.
+    with store.store_errors(chosen):
+        store.make_database(chosen.database)
     if (before := store.moved_from(chosen)) is not None:
         rebuild = command_line("sync", "--rebuild", "--home", home)
         warn(f"this home was moved from {before}, so MLflow's page lacks its pictures and files: run `{rebuild}`")

@@ -189,10 +189,12 @@ def make_database(database: Path) -> None:
     """
     from mlflow import MlflowClient, __version__
 
+    if _has_content(database):
+        return  # Without the lock, which a home that can only be read does not permit.
     database.parent.mkdir(parents=True, exist_ok=True)
     template = scratch(None) / f"mlflow-{__version__}.db"
     with FileLock(database.with_name(f".{database.name}.lock")):
-        if database.exists() and database.stat().st_size:
+        if _has_content(database):
             return
         with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as place:
             aside = Path(place, DATABASE)
@@ -201,3 +203,7 @@ def make_database(database: Path) -> None:
                 write_whole(template, aside.read_bytes())
             shutil.copyfile(template, aside)
             os.replace(aside, database)
+
+
+def _has_content(database: Path) -> bool:
+    return database.exists() and database.stat().st_size > 0

@@ -31,13 +31,13 @@ SURE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
 LIKELY = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
-LEVELLING_PRIOR = 0.3
+LEVELLING_PRIOR = 0.5
 """Prior probability that a curve levels off, once the runs show a sign of it."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
 REACHED = 0.9
 """Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
-UNLIKELY = 0.5
+UNLIKELY = 0.2
 """Posterior probability below which a plateau is left out of the estimates."""
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
