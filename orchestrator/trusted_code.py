@@ -31,7 +31,7 @@ from importlib.machinery import (
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.commands import command_line
+from orchestrator.system.commands import command_line
 from trainables.base import BUILT_IN as FAMILIES
 from trainables.contract.sources import PRODUCT
 from trainables.contract.sources import folder_of as folder_of_module

@@ -63,7 +63,7 @@ def test_imports_finds_every_form_of_import() -> None:
 
 
 BELOW_SEARCH = (
-    *("orchestrator.search", "orchestrator.transition", "orchestrator.errors"),
+    *("orchestrator.search", "orchestrator.transition", "orchestrator.system.errors"),
     *("trainables.contract.settings", "trainables.contract.runs"),
 )
 NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")
@@ -81,7 +81,8 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         ("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "orchestrator.catalog"), ()),
         ("orchestrator/record", ("orchestrator.engine", "orchestrator.catalog"), ()),
         ("orchestrator/catalog", ("orchestrator.record", "torch"), ()),
-        ("orchestrator/engine", ("orchestrator.catalog",), ()),
+        ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.cost"), ()),
+        ("orchestrator/system", OURS, ("orchestrator.system", "trainables.files")),
     ],
 )
 def test_folders_do_not_import_what_is_forbidden(
@@ -109,10 +110,7 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 
 PACKAGES = (
-    "errors",
-    "environment",
-    "commands",
-    "printing",
+    "system",
     "trusted_code",
     "transition",
     "search",
@@ -180,7 +178,7 @@ def test_only_the_engine_imports_ray_and_only_tracking_imports_mlflow() -> None:
 
 
 def test_text_is_printed_only_without_control_characters() -> None:
-    own = ROOT / "orchestrator" / "printing.py"
+    own = ROOT / "orchestrator" / "system" / "printing.py"
     printing = re.compile(
         r"typer\.echo\(|click\.echo\(|^from rich\.console import .*\bConsole\b(?!.*#)|rich\.print", re.M
     )

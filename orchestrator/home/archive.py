@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, Self
 
-from orchestrator.errors import SweepError, UserError, first_of
 from orchestrator.home.checkpoints import Checkpoints, number_of
 from orchestrator.home.directories import (
     Home,
@@ -37,7 +36,8 @@ from orchestrator.home.directories import (
 from orchestrator.home.foreign_files import is_directory, is_file, own_path, read_bytes
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
-from trainables.files import flush, write_whole
+from orchestrator.system.errors import SweepError, UserError, first_of
+from orchestrator.system.files import flush, write_whole
 
 MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""

@@ -17,8 +17,8 @@ from orchestrator.home.directories import SweepDirectory, entries, flaw_of, seal
 from orchestrator.home.foreign_files import is_directory, own_path, parse_json, read_json, typed
 from orchestrator.home.journal import checked_request
 from orchestrator.search.base import Request
+from orchestrator.system.files import write_whole
 from trainables.base import Evaluation
-from trainables.files import write_whole
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from orchestrator import environment
-from orchestrator.errors import UserError
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
     NAME,
@@ -34,8 +32,10 @@ from orchestrator.home.foreign_files import (
     read_bytes,
     read_json,
 )
-from orchestrator.home.machine_errors import is_damage
-from trainables.files import flush
+from orchestrator.system import environment
+from orchestrator.system.errors import UserError
+from orchestrator.system.files import flush
+from orchestrator.system.machine_errors import is_damage
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
@@ -247,7 +247,7 @@ def make_home(root: Path) -> None:
 def scratch(chosen: str | None) -> Path:
     """Create and return a directory for training data, by default in the system's temporary directory. It outlives
     sweeps, which share the data. Raises :class:`UserError` if it cannot be created, or as
-    :func:`orchestrator.environment.private_directory` does."""
+    :func:`orchestrator.system.environment.private_directory` does."""
     if not chosen:
         return environment.private_directory()
     path = environment.user_path(chosen)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import exception_line
 from orchestrator.home.directories import PROBES, flaw_of
 from orchestrator.home.foreign_files import (
     checked_key,
@@ -30,9 +29,10 @@ from orchestrator.home.foreign_files import (
     read_json,
     typed,
 )
-from orchestrator.home.machine_errors import is_damage
+from orchestrator.system.errors import exception_line
+from orchestrator.system.files import write_whole
+from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
-from trainables.files import write_whole
 from trainables.probes.base import NAME, Probe
 
 OUTCOME = "outcome.json"

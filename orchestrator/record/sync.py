@@ -9,7 +9,6 @@ from pathlib import Path
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import is_file
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
@@ -25,7 +24,8 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import answer
-from orchestrator.report.words.numbers import counted
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.text import counted
 
 FORMER = "former-store-"
 """Prefix of the directory to which an old store is moved."""

@@ -17,9 +17,9 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.observations import searcher_of
 from orchestrator.stacks import StackSizes
+from orchestrator.system.hardware import Hardware
 from tests.engine.test_campaign import start
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import spec

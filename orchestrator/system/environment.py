@@ -16,8 +16,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.errors import UserError
+from orchestrator.system.errors import UserError
 
+HOME = Path("results")
+"""Default directory of runs and sweeps, below the working directory."""
 FOREIGN = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
