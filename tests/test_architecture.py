@@ -74,6 +74,7 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
     [
         ("trainables", ("ray", "mlflow", "pydantic", "orchestrator", "tests"), ()),
         ("trainables/base", ("torch",), ()),
+        ("trainables/contract/family", ("torch",), ()),
         ("orchestrator/transition", OURS, ("orchestrator.transition",)),
         ("orchestrator/search", OURS, BELOW_SEARCH),
         ("orchestrator/search", NO_CLOCK, ()),
@@ -82,7 +83,7 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         ("orchestrator/record", ("orchestrator.engine", "orchestrator.catalog"), ()),
         ("orchestrator/catalog", ("orchestrator.record", "torch"), ()),
         ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.cost"), ()),
-        ("orchestrator/system", OURS, ("orchestrator.system", "trainables.files")),
+        ("orchestrator/system", OURS, ("orchestrator.system", "trainables.contract.files")),
     ],
 )
 def test_folders_do_not_import_what_is_forbidden(
@@ -157,6 +158,30 @@ def test_packages_import_only_from_packages_below_them() -> None:
             other = package_of(name)
             if own and other in height and height[other] > height[own]:
                 upward.add((module, name))
+    assert upward == set()
+
+
+LAB = (
+    ("contract",),
+    ("base",),
+    ("transformer", "reparametrization"),
+    ("tasks", "probes"),
+    ("families",),
+)
+"""Packages of the lab from bottom to top. Each imports only from those before it, and none from its neighbors."""
+
+
+def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
+    height = {name: place for place, floor in enumerate(LAB) for name in floor}
+    upward, existing = set(), set()
+    for module, names in modules("trainables"):
+        own = module.split(".")[1] if "." in module else None  # None for the package itself, which is above all.
+        for name in names if own else ():
+            other = name.split(".")[1] if name.startswith("trainables.") else None
+            if other != own and other in height and height[other] >= height.get(str(own), -1):
+                upward.add((module, name))
+        existing |= {own} - {None}
+    assert existing == set(height)
     assert upward == set()
 
 

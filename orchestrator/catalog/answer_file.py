@@ -34,7 +34,8 @@ from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, unknown
 from orchestrator.transition.evidence import Block
-from trainables.base import BUILT_IN, Outcome, Status
+from trainables.base import Outcome, Status
+from trainables.families import BUILT_IN
 
 SCHEMA = 1
 """Version of the layout. Raise it when this program can no longer read older files."""

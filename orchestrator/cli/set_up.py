@@ -32,7 +32,8 @@ from orchestrator.system import hardware
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.printing import Console, echo
-from trainables.base import BUILT_IN, Family, load_family
+from trainables.base import Family
+from trainables.families import BUILT_IN, load_family
 from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 

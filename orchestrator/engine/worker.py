@@ -26,7 +26,7 @@ from orchestrator.stacks import FULL, stack_bytes, stack_id
 from orchestrator.system import hardware
 from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.checkpoints import OtherStepError
+from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 from trainables.transformer.gpu_step import lacking

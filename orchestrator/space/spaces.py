@@ -30,8 +30,9 @@ from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
 from orchestrator.system.hardware import Hardware
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_in_sweep, named_code
-from trainables.base import SettingsError, load_family, refresh_family
+from trainables.base import SettingsError
 from trainables.contract.sources import search_in
+from trainables.families import load_family, refresh_family
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")

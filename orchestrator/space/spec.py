@@ -31,10 +31,11 @@ from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import LEARNED
-from trainables.base import Family, RunConfig, SettingsError, Until, load_family, refresh_family
+from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
 from trainables.contract.sources import folder_of, search_in, source_hash
+from trainables.families import load_family, refresh_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"

@@ -5,6 +5,6 @@ They are defined in the lab, which may not import the orchestrator and writes it
 
 from __future__ import annotations
 
-from trainables.files import flush, write_whole
+from trainables.contract.files import flush, write_whole
 
 __all__ = ["flush", "write_whole"]

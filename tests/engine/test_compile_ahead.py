@@ -25,7 +25,7 @@ from tests.families import LogisticFamily
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 from trainables.base import Family, Learner, RunConfig
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 from trainables.transformer import learner as learner_module
 from trainables.transformer import stack as stack_module
 

@@ -30,7 +30,7 @@ from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Learner, Mix, Outcome, Status
-from trainables.checkpoints import OtherStepError
+from trainables.contract.checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 
