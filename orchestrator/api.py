@@ -16,7 +16,8 @@ from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
-from orchestrator.home.directories import Home, check_home
+from orchestrator.home.directories import Home
+from orchestrator.home.new_home import check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer

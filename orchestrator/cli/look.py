@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import secrets
 from collections.abc import Iterator, Sequence
@@ -299,7 +298,7 @@ def probe_command(
     home: HomeOption = HOME,
 ) -> None:
     """Run probes on the trained models of a sweep."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As in a stack: small models are slower with more threads.
+    environment.prefer_one_thread()
     stored = open_sweep(sweep, home)
     names = names or list(stored.spec.probes)
     if not names:

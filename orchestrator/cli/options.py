@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.home.directories import Home, check_home
+from orchestrator.home.directories import Home
+from orchestrator.home.new_home import check_home
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions

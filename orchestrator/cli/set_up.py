@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import tempfile
 import textwrap
@@ -29,7 +28,7 @@ from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
-from orchestrator.system.environment import HOME
+from orchestrator.system.environment import HOME, prefer_one_thread
 from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.printing import Console, echo
 from trainables.base import Family
@@ -145,12 +144,12 @@ def check_family_command(
 
       check-family my_space.yaml --profile smoke
     """
+    prefer_one_thread()
     import torch
 
     from trainables.contract.conformance import case_of, findings
     from trainables.contract.report_validator import BrokenFamilyError
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise unknown("device", device, ("cpu", "cuda"), where="--device")
     if device.startswith("cuda") and not torch.cuda.is_available():

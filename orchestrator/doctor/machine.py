@@ -25,8 +25,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from orchestrator.catalog.reading import read_sweeps
-from orchestrator.home.directories import Home, make_home
+from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
+from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.search.base import Request
 from orchestrator.space.resources import Resources

@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from orchestrator.home.directories import scratch
 from orchestrator.home.foreign_files import checked_key, own_directory
+from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import write_whole
 

@@ -10,7 +10,6 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import is_file
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
@@ -25,6 +24,7 @@ from orchestrator.record.store import (
 )
 from orchestrator.report.answer import answer
 from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import is_file
 from orchestrator.system.text import counted
 
 FORMER = "former-store-"

@@ -16,7 +16,7 @@ from orchestrator.catalog.reading import find_sweep
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.home.directories import Home, make_home, scratch
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_code import check_resumed, check_reused
 from orchestrator.home.known_runs import (
@@ -28,6 +28,7 @@ from orchestrator.home.known_runs import (
     reuse_runs,
     whole_runs,
 )
+from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
 from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError, check, choose
@@ -43,6 +44,7 @@ from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
 from orchestrator.system.commands import command_line
+from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError, exception_line
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.printing import clean

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.directories import Home, scratch
+from orchestrator.home.directories import Home
+from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command

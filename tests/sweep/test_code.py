@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
-from orchestrator.home.directories import Home, seal
+from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import seal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.run import run_sweep
