@@ -16,20 +16,21 @@ from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
-from orchestrator.environment import user_path
-from orchestrator.errors import UserError, unknown
-from orchestrator.home.directories import Home, check_home
+from orchestrator.home.directories import Home
+from orchestrator.home.new_home import check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
-from orchestrator.printing import clean
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
+from orchestrator.system.environment import user_path
+from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.printing import clean
+from orchestrator.system.text import counted, moment
 from orchestrator.terminal.output import Output
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import AUTO, Observation, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
-from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.observations import is_evidence, problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
+from orchestrator.system.hardware import Hardware, Machine
 from trainables.base import Arm, Family, RunConfig
 from trainables.transformer.native import NATIVE
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.search.base import AUTO, Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.hardware import Hardware
 from trainables.base import RunConfig
 
 UNSAFE = re.compile(r"[^\w .,+=()-]")

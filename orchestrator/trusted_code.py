@@ -31,10 +31,10 @@ from importlib.machinery import (
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.commands import command_line
-from trainables.base import BUILT_IN as FAMILIES
+from orchestrator.system.commands import command_line
 from trainables.contract.sources import PRODUCT
 from trainables.contract.sources import folder_of as folder_of_module
+from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")

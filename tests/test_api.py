@@ -15,10 +15,10 @@ from rich.console import Console
 import orchestrator as o
 from orchestrator.api import SweepResults
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import plain
+from orchestrator.system.errors import SweepError, UserError
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.scripted import FAMILY, events

@@ -63,7 +63,7 @@ def test_imports_finds_every_form_of_import() -> None:
 
 
 BELOW_SEARCH = (
-    *("orchestrator.search", "orchestrator.transition", "orchestrator.errors"),
+    *("orchestrator.search", "orchestrator.transition", "orchestrator.system.errors"),
     *("trainables.contract.settings", "trainables.contract.runs"),
 )
 NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")
@@ -74,6 +74,7 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
     [
         ("trainables", ("ray", "mlflow", "pydantic", "orchestrator", "tests"), ()),
         ("trainables/base", ("torch",), ()),
+        ("trainables/contract/family", ("torch",), ()),
         ("orchestrator/transition", OURS, ("orchestrator.transition",)),
         ("orchestrator/search", OURS, BELOW_SEARCH),
         ("orchestrator/search", NO_CLOCK, ()),
@@ -81,7 +82,8 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         ("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "orchestrator.catalog"), ()),
         ("orchestrator/record", ("orchestrator.engine", "orchestrator.catalog"), ()),
         ("orchestrator/catalog", ("orchestrator.record", "torch"), ()),
-        ("orchestrator/engine", ("orchestrator.catalog",), ()),
+        ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.cost"), ()),
+        ("orchestrator/system", OURS, ("orchestrator.system", "trainables.contract.files")),
     ],
 )
 def test_folders_do_not_import_what_is_forbidden(
@@ -109,10 +111,7 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 
 PACKAGES = (
-    "errors",
-    "environment",
-    "commands",
-    "printing",
+    "system",
     "trusted_code",
     "transition",
     "search",
@@ -162,6 +161,30 @@ def test_packages_import_only_from_packages_below_them() -> None:
     assert upward == set()
 
 
+LAB = (
+    ("contract",),
+    ("base",),
+    ("transformer", "reparametrization"),
+    ("tasks", "probes"),
+    ("families",),
+)
+"""Packages of the lab from bottom to top. Each imports only from those before it, and none from its neighbors."""
+
+
+def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
+    height = {name: place for place, floor in enumerate(LAB) for name in floor}
+    upward, existing = set(), set()
+    for module, names in modules("trainables"):
+        own = module.split(".")[1] if "." in module else None  # None for the package itself, which is above all.
+        for name in names if own else ():
+            other = name.split(".")[1] if name.startswith("trainables.") else None
+            if other != own and other in height and height[other] >= height.get(str(own), -1):
+                upward.add((module, name))
+        existing |= {own} - {None}
+    assert existing == set(height)
+    assert upward == set()
+
+
 def test_imports_have_no_cycles() -> None:
     """Imports for type checking count too."""
     known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))
@@ -180,7 +203,7 @@ def test_only_the_engine_imports_ray_and_only_tracking_imports_mlflow() -> None:
 
 
 def test_text_is_printed_only_without_control_characters() -> None:
-    own = ROOT / "orchestrator" / "printing.py"
+    own = ROOT / "orchestrator" / "system" / "printing.py"
     printing = re.compile(
         r"typer\.echo\(|click\.echo\(|^from rich\.console import .*\bConsole\b(?!.*#)|rich\.print", re.M
     )

@@ -19,8 +19,8 @@ import pytest
 import typer
 
 from orchestrator.cli.main import describe
-from orchestrator.errors import SweepError, UserError
 from orchestrator.record.store import DATABASE
+from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import free_port
 from tests.site.browsing import get, opened

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from orchestrator.cost import run_seconds
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
@@ -26,6 +25,7 @@ from orchestrator.stacks import (
     settled,
     stack_bytes,
 )
+from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig
 
 HERE = Hardware(2, 16)

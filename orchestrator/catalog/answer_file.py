@@ -24,7 +24,6 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, Field
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.errors import UserError, unknown
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
@@ -33,8 +32,10 @@ from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 from orchestrator.space.observations import problem_of
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError, unknown
 from orchestrator.transition.evidence import Block
-from trainables.base import BUILT_IN, Outcome, Status
+from trainables.base import Outcome, Status
+from trainables.families import BUILT_IN
 
 SCHEMA = 1
 """Version of the layout. Raise it when this program can no longer read older files."""

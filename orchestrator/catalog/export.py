@@ -38,14 +38,13 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.catalog.answer_file import answer_text
 from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.errors import UserError
-from orchestrator.home.directories import whole_directory
 from orchestrator.home.foreign_files import own_path
 from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from orchestrator.search.base import Request
-from trainables.files import write_whole
+from orchestrator.system.errors import UserError
+from orchestrator.system.files import whole_directory, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,12 +18,12 @@ from orchestrator.home.sweeps import UnreadableError, failures
 from orchestrator.report.answer_table import head_of, labeled, plain_table
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.costs import bad_runs, cost
 from orchestrator.report.words.findings import evidence_words
-from orchestrator.report.words.numbers import bad_runs, counted, moment, size_on_disk
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.space.settings import flatten, plain_value
+from orchestrator.system.text import counted, moment, size_on_disk
 from orchestrator.transition.types import Verdict
 from trainables.base import Evaluation
 
@@ -71,7 +71,7 @@ def mix_statuses(stored: StoredSweep) -> list[dict[str, Any]]:
 def status_json(stored: StoredSweep) -> dict[str, Any]:
     """Return the progress of a sweep as plain JSON values, with names that do not change between versions. Times are
     ISO 8601 in UTC."""
-    spec, cost = stored.spec, cost_of(stored.spec, stored.runs)
+    spec, total = stored.spec, cost_of(stored.spec, stored.runs)
     return {
         "id": stored.id,
         "question": spec.question,
@@ -85,7 +85,7 @@ def status_json(stored: StoredSweep) -> dict[str, Any]:
         "target": spec.target,
         "mixes": mix_statuses(stored),
         "runs": run_statuses(stored),
-        "cost": asdict(cost) | {"share": cost.share},
+        "cost": asdict(total) | {"share": total.share},
         "failure": stored.failure,
         "damage": stored.damage,
         "disk_bytes": stored.disk_bytes,
@@ -151,7 +151,7 @@ def status_view(stored: StoredSweep, *, runs: bool = False) -> RenderableType:
             name = f"{run['mix']} {run['size']} seed {run['seed']}"
             parts.append(Text(f"  {run['status']} {run['key']}: {name}: {score}"))
     if stored.runs:
-        parts.append(Text(numbers.cost(cost_of(spec, stored.runs)), style="dim"))
+        parts.append(Text(cost(cost_of(spec, stored.runs)), style="dim"))
     if runs:
         every = plain_table("run", "mix", spec.size_axis, "seed", "status", "step", spec.target)
         for run in sorted(statuses, key=lambda run: (run["mix"], run["size"], run["seed"])):

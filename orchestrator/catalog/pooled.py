@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.errors import UserError, first_of
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.words.numbers import counted
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import UserError, first_of
+from orchestrator.system.text import counted
 from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.commands import command_line
-from orchestrator.errors import UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
@@ -21,6 +19,8 @@ from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_swe
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.commands import command_line
+from orchestrator.system.errors import UserError, did_you_mean, first_of
 from orchestrator.transition.evidence import Block
 from trainables.base import Evaluation, RunConfig, Status
 

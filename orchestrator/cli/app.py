@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from orchestrator.printing import echo
+from orchestrator.system.printing import echo
 
 GROUPS = {
     "Run": {

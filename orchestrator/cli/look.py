@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import secrets
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from orchestrator import environment
 from orchestrator.catalog import export
 from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, outcome_differences, read_answer
 from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
@@ -31,23 +29,23 @@ from orchestrator.cli.options import (
     warn,
     wide_console,
 )
-from orchestrator.commands import command_line
 from orchestrator.engine.probing import probe_runs
-from orchestrator.environment import user_path
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.printing import echo
 from orchestrator.record import store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted
 from orchestrator.space.spaces import open_space
-from orchestrator.sweep.run_options import HOME
+from orchestrator.system import environment
+from orchestrator.system.commands import command_line
+from orchestrator.system.environment import HOME, user_path
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.printing import echo
+from orchestrator.system.text import counted
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -300,7 +298,7 @@ def probe_command(
     home: HomeOption = HOME,
 ) -> None:
     """Run probes on the trained models of a sweep."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As in a stack: small models are slower with more threads.
+    environment.prefer_one_thread()
     stored = open_sweep(sweep, home)
     names = names or list(stored.spec.probes)
     if not names:

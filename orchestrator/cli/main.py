@@ -15,10 +15,10 @@ from itertools import zip_longest
 import typer
 from rich.text import Text
 
-from orchestrator import environment
 from orchestrator.cli.app import program
-from orchestrator.errors import INTERRUPTED, SweepError, UserError
-from orchestrator.printing import Console
+from orchestrator.system import environment
+from orchestrator.system.errors import INTERRUPTED, SweepError, UserError
+from orchestrator.system.printing import Console
 from trainables.contract.settings import SettingsError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -12,20 +12,20 @@ from orchestrator.catalog.export import output_path
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
-from orchestrator.commands import command_line
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import is_directory
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.printing import Console, echo
 from orchestrator.record import store
-from orchestrator.report.words.numbers import counted, size_on_disk
-from orchestrator.sweep.run_options import HOME
+from orchestrator.system.commands import command_line
+from orchestrator.system.environment import HOME
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import is_directory
+from orchestrator.system.printing import Console, echo
+from orchestrator.system.text import counted, size_on_disk
 from orchestrator.trusted_code import is_in_sweep, list_path, trust, writable_by_others
 
 REMOVED = ".removed-"

@@ -11,14 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.environment import user_path
-from orchestrator.errors import UserError
-from orchestrator.home.directories import Home, check_home
-from orchestrator.printing import Console, echo
-from orchestrator.space.hardware import Hardware, detect
+from orchestrator.home.directories import Home
+from orchestrator.home.new_home import check_home
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
+from orchestrator.system.environment import user_path
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware, detect
+from orchestrator.system.printing import Console, echo
 
 
 def _path(given: str | Path, check: Callable[[Path], object] = lambda path: None) -> Path:

@@ -25,28 +25,29 @@ from orchestrator.cli.options import (
     wide_console,
     with_options,
 )
-from orchestrator.errors import UserError, unknown
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
-from orchestrator.printing import Console, echo
 from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted, duration
 from orchestrator.space.expectations import Expectation, expectations_of
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
-from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions, SpaceOptions
+from orchestrator.sweep.run_options import RunOptions, SizedOptions, SpaceOptions
+from orchestrator.system.environment import HOME
+from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.files import write_whole
+from orchestrator.system.hardware import Hardware
+from orchestrator.system.printing import Console, echo
+from orchestrator.system.text import counted, duration
 from orchestrator.terminal.briefing import print_plan, print_start
 from orchestrator.terminal.output import Output
 from trainables.contract.arms import as_named
-from trainables.files import write_whole
 from trainables.probes.base import BUILT_IN, load_probe
 
 

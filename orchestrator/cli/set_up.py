@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import tempfile
 import textwrap
@@ -19,19 +18,21 @@ from rich.text import Text
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
 from orchestrator.cost import run_seconds
 from orchestrator.doctor.machine import Verdict, examined, machine_checks
-from orchestrator.errors import SweepError, UserError, unknown
-from orchestrator.printing import Console, echo
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare
-from orchestrator.space import hardware
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
 from orchestrator.space.observations import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
-from orchestrator.sweep.run_options import HOME, SpaceOptions
-from trainables.base import BUILT_IN, Family, load_family
+from orchestrator.sweep.run_options import SpaceOptions
+from orchestrator.system import hardware
+from orchestrator.system.environment import HOME, prefer_one_thread
+from orchestrator.system.errors import SweepError, UserError, unknown
+from orchestrator.system.printing import Console, echo
+from trainables.base import Family
+from trainables.families import BUILT_IN, load_family
 from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 
@@ -143,12 +144,12 @@ def check_family_command(
 
       check-family my_space.yaml --profile smoke
     """
+    prefer_one_thread()
     import torch
 
     from trainables.contract.conformance import case_of, findings
     from trainables.contract.report_validator import BrokenFamilyError
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # A stack's default: small models are slower with more.
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise unknown("device", device, ("cpu", "cuda"), where="--device")
     if device.startswith("cuda") and not torch.cuda.is_available():

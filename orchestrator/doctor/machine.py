@@ -25,14 +25,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from orchestrator.catalog.reading import read_sweeps
-from orchestrator.errors import first_of
-from orchestrator.home.directories import Home, make_home
+from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
+from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from orchestrator.system.errors import first_of
+from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.trusted_code import writable_by_others
 from trainables.transformer.native import missing
 

@@ -20,12 +20,12 @@ from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.run_table import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped
-from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_store import RunStore, StoredRun
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.observations import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
+from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
 
 log = logging.getLogger(__name__)

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import RunState
-from orchestrator.home.directories import SweepDirectory, scratch
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import FULL, Stack, Ticket
+from orchestrator.system.environment import scratch
 
 NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""

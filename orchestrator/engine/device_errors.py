@@ -6,7 +6,7 @@ import platform
 
 import torch
 
-from orchestrator.home.machine_errors import with_causes
+from orchestrator.system.machine_errors import with_causes
 
 EXHAUSTED = (
     "out of memory",

@@ -12,11 +12,11 @@ from typing import Any
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.home.directories import scratch
-from orchestrator.home.foreign_files import is_file
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, open_arrays, write_result
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.environment import scratch
+from orchestrator.system.files import is_file
 from trainables.base import Family, RunConfig, Status
 from trainables.probes.base import Probe
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from orchestrator.engine.worker import prepare_device
-from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError
 from trainables.base import Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator
 

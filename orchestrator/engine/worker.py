@@ -18,15 +18,17 @@ from orchestrator.engine.base import DeviceLostError, RunReport, StackJob, Stack
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
-from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
-from orchestrator.home.machine_errors import is_damage, trouble_in, trouble_words
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
-from orchestrator.space import hardware
+from orchestrator.home.seals import CONTENTS
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_bytes, stack_id
+from orchestrator.system import hardware
+from orchestrator.system.environment import scratch
+from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.checkpoints import OtherStepError
+from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 from trainables.transformer.gpu_step import lacking

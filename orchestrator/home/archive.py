@@ -22,22 +22,23 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, Self
 
-from orchestrator.errors import SweepError, UserError, first_of
 from orchestrator.home.checkpoints import Checkpoints, number_of
-from orchestrator.home.directories import (
-    Home,
-    SweepDirectory,
-    entries,
-    files_below,
-    make_home,
-    remove_abandoned,
-    whole_directory,
-    whole_lines,
-)
-from orchestrator.home.foreign_files import is_directory, is_file, own_path, read_bytes
+from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.foreign_files import own_path, read_bytes, whole_lines
+from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
-from trainables.files import flush, write_whole
+from orchestrator.system.errors import SweepError, UserError, first_of
+from orchestrator.system.files import (
+    entries,
+    files_below,
+    flush,
+    is_directory,
+    is_file,
+    remove_abandoned,
+    whole_directory,
+    write_whole,
+)
 
 MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""

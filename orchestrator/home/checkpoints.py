@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.home.directories import SweepDirectory, entries, flaw_of, seal, whole_directory, whole_lines
-from orchestrator.home.foreign_files import is_directory, own_path, parse_json, read_json, typed
+from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.foreign_files import own_path, parse_json, read_json, typed, whole_lines
 from orchestrator.home.journal import checked_request
+from orchestrator.home.seals import flaw_of, seal
 from orchestrator.search.base import Request
+from orchestrator.system.files import entries, is_directory, whole_directory, write_whole
 from trainables.base import Evaluation
-from trainables.files import write_whole
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from orchestrator.system.files import is_directory, is_file, mode_of
+
 T = TypeVar("T")
 
 KEY = re.compile(r"\w[\w.-]{0,127}")
@@ -52,23 +54,6 @@ def checked_moment(value: object) -> str:
     if moment is None or moment.tzinfo is None or moment.year not in YEARS:
         raise ValueError(f"{value!r:.80} is not a time with a time zone")
     return str(value)
-
-
-def is_file(path: Path) -> bool:
-    """Return True for a plain file, False for a link, pipe, device or directory, or if nothing is there."""
-    return stat.S_ISREG(_mode(path))
-
-
-def is_directory(path: Path) -> bool:
-    """Return True for a directory that is not a link."""
-    return stat.S_ISDIR(_mode(path))
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
 
 
 def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
@@ -113,9 +98,18 @@ def parse_json(text: bytes) -> Any:
         raise ValueError("its values are nested too deeply") from None
 
 
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines. Raises
+    ``ValueError`` for a link, a pipe and a file of more than :data:`MOST_JOURNAL_BYTES`."""
+    try:
+        return read_bytes(path, MOST_JOURNAL_BYTES).split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
 def own_path(path: Path) -> Path:
     """Return a path to write in a home, after removing a link or pipe there, which would redirect what is written."""
-    if _mode(path) and not is_file(path) and not is_directory(path):
+    if mode_of(path) and not is_file(path) and not is_directory(path):
         path.unlink()
     return path
 

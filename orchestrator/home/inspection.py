@@ -10,7 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import KEY, NAME, is_directory, is_file
+from orchestrator.home.foreign_files import KEY, NAME
+from orchestrator.system.files import is_directory, is_file
 
 DATABASE = "mlflow.db"
 RECORD_ID = "[0-9a-f]" * 32

@@ -18,11 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import exception_line
-from orchestrator.home.directories import SweepDirectory, whole_lines
-from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed
+from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed, whole_lines
 from orchestrator.home.run_files import checked_outcome, read_run
 from orchestrator.search.base import Request
+from orchestrator.system.errors import exception_line
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 

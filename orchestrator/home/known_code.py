@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from orchestrator.errors import UserError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Begun, Ended, read_journal
@@ -13,6 +12,7 @@ from orchestrator.home.known_runs import usable_requests
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError
 
 
 def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.errors import UserError, first_of
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
 from orchestrator.home.run_files import read_origin
@@ -14,6 +13,7 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import UserError, first_of
 from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 

@@ -17,22 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import exception_line
-from orchestrator.home.directories import PROBES, flaw_of
+from orchestrator.home.directories import PROBES
 from orchestrator.home.foreign_files import (
     checked_key,
     checked_moment,
-    is_directory,
-    is_file,
     open_file,
     own_directory,
     own_path,
     read_json,
     typed,
 )
-from orchestrator.home.machine_errors import is_damage
+from orchestrator.home.seals import flaw_of
+from orchestrator.system.errors import exception_line
+from orchestrator.system.files import is_directory, is_file, write_whole
+from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
-from trainables.files import write_whole
 from trainables.probes.base import NAME, Probe
 
 OUTCOME = "outcome.json"

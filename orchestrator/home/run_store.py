@@ -17,16 +17,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import (
-    Home,
-    entries,
-    remove_abandoned,
-    seal,
-    whole_directory,
-    whole_lines,
-)
-from orchestrator.home.foreign_files import KEY, NAME, checked_key, is_directory, is_file, own_path, read_text
+from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import KEY, NAME, checked_key, own_path, read_text, whole_lines
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
+from orchestrator.home.seals import seal
+from orchestrator.system.files import entries, is_directory, is_file, remove_abandoned, whole_directory
 from trainables.base import Outcome
 
 log = logging.getLogger(__name__)

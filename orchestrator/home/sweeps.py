@@ -15,20 +15,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, is_file, open_file, own_path, read_text
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, own_path, read_text
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
-from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.run_files import ProbeResult, read_results
-from orchestrator.space import hardware, strict_yaml
+from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system import hardware
+from orchestrator.system.errors import SweepError, UserError, unknown
+from orchestrator.system.files import is_file, write_whole
+from orchestrator.system.machine_errors import trouble_words
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from trainables.base import Outcome, RunConfig, Status
 from trainables.contract.arms import as_named
 from trainables.contract.sources import search_in
-from trainables.files import write_whole
 
 FIGURE = "transitions.png"
 """Comparison figure in a sweep's directory."""

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from mlflow import MlflowClient
 
-from orchestrator import environment
 from orchestrator.record.store import Store, all_runs, store_errors
+from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"
 """Selects the page for training runs instead of the page for language models."""

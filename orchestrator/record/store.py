@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from orchestrator.errors import SweepError, UserError
-from orchestrator.home.directories import scratch
 from orchestrator.home.foreign_files import checked_key, own_directory
-from trainables.files import write_whole
+from orchestrator.system.environment import scratch
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import write_whole
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

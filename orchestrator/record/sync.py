@@ -9,9 +9,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import is_file
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import (
@@ -25,7 +23,9 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import answer
-from orchestrator.report.words.numbers import counted
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import is_file
+from orchestrator.system.text import counted
 
 FORMER = "former-store-"
 """Prefix of the directory to which an old store is moved."""

@@ -14,10 +14,10 @@ from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.home.sweeps import RunRecord, failures
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.explanation import Paragraph
-from orchestrator.report.words.numbers import counted, listed
 from orchestrator.report.words.transitions import called
 from orchestrator.space.observations import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.text import counted, listed
 from trainables.base import Family, Status
 from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES

@@ -10,8 +10,8 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.claims import Claim, claim_of
+from orchestrator.report.words.costs import bad_runs
 from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.transitions import count_words, size_words
 from orchestrator.transition.types import Estimate
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import outcome_words, sentences
-from orchestrator.report.words.numbers import counted
+from orchestrator.system.text import counted
 from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Verdict
 

@@ -33,10 +33,10 @@ from orchestrator.report.claims import Obstacle, claim_of
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
-from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
 from orchestrator.space.observations import point_of, stands_for_its_size
+from orchestrator.system.text import counted
 from orchestrator.transition.evidence import Comparison, Direction, e_bh, odds
 from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome

@@ -17,7 +17,7 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from orchestrator.errors import UserError
+from orchestrator.system.errors import UserError
 
 COOKIE = "orchestrator"
 PARAMETER = "token"

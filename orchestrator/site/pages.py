@@ -12,8 +12,6 @@ from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
-from orchestrator.commands import command_line
-from orchestrator.errors import UserError
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
 from orchestrator.home.journal import State
@@ -30,6 +28,8 @@ from orchestrator.report.side_by_side import can_scale, comparison_sentences, fi
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.system.commands import command_line
+from orchestrator.system.errors import UserError
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
 from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, RETURNED, MlflowPage, is_allowed
 from orchestrator.site.pages import SweepPages
+from orchestrator.system.errors import SweepError, UserError
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
 
-from orchestrator.errors import did_you_mean
+from orchestrator.system.errors import did_you_mean
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, T, dotted, parse
+from orchestrator.system.errors import UserError
 
 CHOICES = ("method", "kind")
 """Keys whose value determines the meaning of their neighbors."""

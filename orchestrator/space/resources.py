@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, PlainValidator
 
 from orchestrator.search.base import AUTO
-from orchestrator.space.hardware import Machine
 from orchestrator.space.mistakes import STRICT
+from orchestrator.system.hardware import Machine
 
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
 """Upper limits that only catch typing errors."""

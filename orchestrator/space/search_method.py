@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, model_serializer, model_validator
 
-from orchestrator.errors import unknown
 from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
+from orchestrator.system.errors import unknown
 
 DEFAULT_METHOD = "pairs"
 FORMER = {"bayes": "pairs"}

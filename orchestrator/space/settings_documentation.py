@@ -22,7 +22,7 @@ from orchestrator.space.mistakes import field_types
 from orchestrator.space.search_method import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase
-from trainables.base import load_family
+from trainables.families import load_family
 
 FORMS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "null"}
 """Types of values in words."""

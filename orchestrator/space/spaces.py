@@ -19,18 +19,20 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from orchestrator.environment import user_path
-from orchestrator.errors import UserError, did_you_mean, nearest, unknown
-from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
-from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
+from orchestrator.space.needs import Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.system import hardware as machine
+from orchestrator.system.environment import user_path
+from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
+from orchestrator.system.hardware import Hardware
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_in_sweep, named_code
-from trainables.base import SettingsError, load_family, refresh_family
+from trainables.base import SettingsError
 from trainables.contract.sources import search_in
+from trainables.families import load_family, refresh_family
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")

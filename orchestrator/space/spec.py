@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
 from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse, unwritable
@@ -30,11 +29,13 @@ from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
+from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import LEARNED
-from trainables.base import Family, RunConfig, SettingsError, Until, load_family, refresh_family
+from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
 from trainables.contract.sources import folder_of, search_in, source_hash
+from trainables.families import load_family, refresh_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from orchestrator.errors import UserError
 from orchestrator.space.mistakes import Key, dotted
+from orchestrator.system.errors import UserError
 
 
 @dataclass(frozen=True)

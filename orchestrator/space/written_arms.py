@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from orchestrator.errors import unknown
 from orchestrator.space.mistakes import ONE_LINE, STRICT, parse
+from orchestrator.system.errors import unknown
 from trainables.contract.arms import ALL, Arm, Mix, Phase
 from trainables.contract.settings import SettingsError
 

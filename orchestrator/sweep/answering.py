@@ -9,9 +9,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from orchestrator.commands import command_line
 from orchestrator.engine.campaign import Campaign
-from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
@@ -22,15 +20,18 @@ from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
 from orchestrator.report.probe_findings import probe_notes
+from orchestrator.report.words.costs import found_runs
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted, found_runs, listed
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import continued, outlook
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.system.commands import command_line
+from orchestrator.system.errors import SweepError
+from orchestrator.system.files import write_whole
+from orchestrator.system.text import counted, listed
 from trainables.base import Status
-from trainables.files import write_whole
 
 log = logging.getLogger(__name__)
 

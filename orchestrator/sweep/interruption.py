@@ -15,11 +15,11 @@ from typing import NoReturn
 
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import INTERRUPTED, SweepError
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.machine_errors import trouble_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.system.errors import INTERRUPTED, SweepError
+from orchestrator.system.machine_errors import trouble_words
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of
 from orchestrator.engine.probing import probe_runs
-from orchestrator.errors import SweepError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
@@ -23,6 +22,7 @@ from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
+from orchestrator.system.errors import SweepError
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 

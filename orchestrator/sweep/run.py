@@ -13,12 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from orchestrator.catalog.reading import find_sweep
-from orchestrator.commands import command_line
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import SweepError, UserError, exception_line
-from orchestrator.home.directories import Home, make_home, scratch
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_code import check_resumed, check_reused
 from orchestrator.home.known_runs import (
@@ -30,14 +28,12 @@ from orchestrator.home.known_runs import (
     reuse_runs,
     whole_runs,
 )
+from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
-from orchestrator.printing import clean
 from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
 from orchestrator.search.base import BY_HAND
-from orchestrator.space import hardware
-from orchestrator.space.hardware import Hardware, has_gpu_driver
 from orchestrator.space.observations import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
@@ -46,6 +42,12 @@ from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, sto
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.tuning_step import tuned
+from orchestrator.system import hardware
+from orchestrator.system.commands import command_line
+from orchestrator.system.environment import scratch
+from orchestrator.system.errors import SweepError, UserError, exception_line
+from orchestrator.system.hardware import Hardware, has_gpu_driver
+from orchestrator.system.printing import clean
 from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
 from orchestrator.trusted_code import list_path, trust_code_of

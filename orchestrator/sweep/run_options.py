@@ -13,17 +13,16 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.commands import command_line
-from orchestrator.environment import user_path
-from orchestrator.errors import UserError, unknown
+from orchestrator.system.commands import command_line
+from orchestrator.system.environment import HOME, user_path
+from orchestrator.system.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
     from orchestrator.home.sweeps import Sweep
-    from orchestrator.space.hardware import Hardware
     from orchestrator.space.overlays import Assignment
+    from orchestrator.system.hardware import Hardware
 
-HOME = Path("results")
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
@@ -51,7 +50,7 @@ class TimeLimit:
     @property
     def message(self) -> str:
         """The reason if this limit has stopped the sweep, otherwise ""."""
-        from orchestrator.report.words.numbers import duration
+        from orchestrator.system.text import duration
 
         return f"it reached its time limit of {duration(self._seconds)}" if self.stopped and self._seconds else ""
 

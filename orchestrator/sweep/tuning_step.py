@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
 from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.system.errors import SweepError
 from orchestrator.tuning_study import Tuner, observe_learning
 from trainables.base import Status
 

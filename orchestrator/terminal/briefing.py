@@ -10,13 +10,13 @@ from rich.text import Text
 
 from orchestrator.cost import Plan, make_plan
 from orchestrator.report.answer_table import labeled, plain_table
-from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.numbers import number, rough_duration
-from orchestrator.space.hardware import Hardware
+from orchestrator.report.words.question import asked
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.stacks import settled
+from orchestrator.system.hardware import Hardware
+from orchestrator.system.text import number, rough_duration
 from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
@@ -29,7 +29,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     spec = settled(spec, hardware)
     plan = make_plan(spec, hardware, most_at_once=1 if is_local else math.inf)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
-    rows = {label: value for label, value in numbers.asked(spec).items() if label not in usual}
+    rows = {label: value for label, value in asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
     if spec.profile:
         rows["profile"] = spec.profile
@@ -50,7 +50,7 @@ def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     plan = make_plan(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
-        **numbers.asked(spec),
+        **asked(spec),
         **_tuning(spec),
         "profile": f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none",
         "devices": f"{hardware}; {_stacks(spec, plan)}{_idle_gpus(spec, hardware)}",

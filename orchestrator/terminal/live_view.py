@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer_table import plain_table
-from orchestrator.report.words.numbers import bad_runs, duration, rough_duration
+from orchestrator.report.words.costs import bad_runs
 from orchestrator.search.base import MixProgress
+from orchestrator.system.text import duration, rough_duration
 from orchestrator.transition.types import Density
 from trainables.base import Status
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from orchestrator import environment
-from orchestrator.printing import Console
+from orchestrator.system import environment
+from orchestrator.system.printing import Console
 
 
 class Output(Console):

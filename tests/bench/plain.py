@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer

@@ -33,7 +33,7 @@ import torch
 
 from tests.bench.machine import clock, core_ceiling, describe, matmul_ceiling, peak_memory_gb, steps_a_second
 from tests.bench.plain import SHAPES, Case, make_run
-from trainables.files import write_whole
+from trainables.contract.files import write_whole
 from trainables.transformer.gpu_step import WARM_UP_CALLS
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.stack import StackTrainer

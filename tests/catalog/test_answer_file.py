@@ -15,8 +15,8 @@ import pytest
 import orchestrator as o
 from orchestrator.catalog.answer_file import LARGEST_BYTES, check, outcome_differences, read_answer
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import diverged, failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import FAMILY, spec

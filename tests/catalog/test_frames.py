@@ -10,8 +10,8 @@ import pytest
 from orchestrator.catalog import export as frames
 from orchestrator.catalog.export import export
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 

@@ -10,11 +10,11 @@ import pytest
 import orchestrator as o
 from orchestrator.catalog.pooled import pool
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
 from orchestrator.space.observations import observe
+from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import LEARNED, Block, Direction, compare, counted
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from orchestrator.catalog.reading import find_run, find_sweep, read_arrays, read_sweep
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import imported
 from tests.sweep.sweeps import spec

@@ -16,8 +16,9 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from orchestrator.home.directories import Home, flaw_of
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
+from orchestrator.home.seals import flaw_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.directories import CONTENTS, Home, seal
+from orchestrator.home.directories import Home
 from orchestrator.home.run_files import OUTCOME
+from orchestrator.home.seals import CONTENTS, seal
 from tests.chaos.__main__ import main
 from tests.chaos.program import journalled
 from tests.chaos.rounds import Counted, count, truth

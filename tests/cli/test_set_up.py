@@ -11,7 +11,7 @@ from orchestrator.space.settings import flatten
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import load_space
 from tests.cli.program import Program
-from trainables.base import BUILT_IN as FAMILIES
+from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN, load_probe
 
 

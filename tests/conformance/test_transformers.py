@@ -24,11 +24,12 @@ from tests.trainables.stacks import (
     make_learner,
     outcomes,
 )
-from trainables.base import BUILT_IN, Arm, RunConfig, SettingsError, Status, load_family
-from trainables.tasks.datasets import Examples
+from trainables.base import Arm, RunConfig, SettingsError, Status
+from trainables.families import BUILT_IN, load_family
+from trainables.families.transformer import TransformerFamily, TransformerSettings
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.texts import make_dataset
-from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.datasets import Examples
 from trainables.transformer.generation import accuracies, write_by_drafts
 from trainables.transformer.learner import run_seed
 

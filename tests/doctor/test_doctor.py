@@ -12,11 +12,11 @@ import pytest
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
-from orchestrator.space import hardware
-from orchestrator.space.hardware import Limits
 from orchestrator.sweep.run import check_room
+from orchestrator.system import hardware
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Limits
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.sweep.sweeps import spec

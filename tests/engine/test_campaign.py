@@ -16,9 +16,9 @@ from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.observations import searcher_of
 from orchestrator.stacks import Stack, StackSizes
+from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 

@@ -17,15 +17,15 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.observations import searcher_of
 from orchestrator.stacks import StackSizes
+from orchestrator.system.hardware import Hardware
 from tests.engine.test_campaign import start
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
 from trainables.base import Family, Learner, RunConfig
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 from trainables.transformer import learner as learner_module
 from trainables.transformer import stack as stack_module
 

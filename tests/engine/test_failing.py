@@ -16,8 +16,8 @@ from ray.exceptions import (
 )
 
 from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_words
-from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
+from orchestrator.system.errors import SweepError
 from tests.engine.test_trouble import statuses, troubled_spec
 from tests.scripted import begun
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here

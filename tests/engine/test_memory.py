@@ -11,9 +11,9 @@ import torch
 
 from orchestrator.engine import worker
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
-from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import SweepError
 from tests.scripted import events
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted
 from trainables.base import Status

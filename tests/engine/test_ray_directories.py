@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.engine.ray import files
 from orchestrator.engine.ray.files import LOCK, TOKEN, TOKEN_PATH, place_for_sessions, private_directory, protect_token
-from orchestrator.errors import UserError
+from orchestrator.system.errors import UserError
 from tests.cli.program import ROOT
 
 READ_ONLY = Path("/proc")

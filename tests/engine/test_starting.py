@@ -26,7 +26,7 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
 """The environment of this process before Ray was started in it."""
 JOIN = (
     "import sys\nfrom orchestrator.engine.ray.cluster import cluster_hardware\n"
-    "from orchestrator.errors import SweepError\n"
+    "from orchestrator.system.errors import SweepError\n"
     "try: print(cluster_hardware(sys.argv[1]).cpus)\nexcept SweepError as error: print(error)\n"
 )
 

@@ -14,15 +14,15 @@ from safetensors.numpy import save_file
 
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, Journal, recall, to_line
-from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.machine_errors import trouble_in, trouble_words
 from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for, stack_of, steps_of
@@ -30,7 +30,7 @@ from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Learner, Mix, Outcome, Status
-from trainables.checkpoints import OtherStepError
+from trainables.contract.checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 

@@ -18,10 +18,11 @@ import yaml
 
 from orchestrator.home.archive import LAYOUT, MARK
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.directories import Home, seal
+from orchestrator.home.directories import Home
 from orchestrator.home.journal import CHECKSUM
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import seal
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Journal, State, recall
 from orchestrator.home.run_files import OUTCOME
 from orchestrator.home.run_store import RunStore
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.home.test_damage import Stopped, flip, rewrite, stopped, undisturbed

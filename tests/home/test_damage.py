@@ -15,10 +15,11 @@ import pytest
 
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home.directories import Home, SweepDirectory, flaw_of
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Begun, recall, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import flaw_of
 from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.home.archive import import_home
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
-from orchestrator.home.directories import CONTENTS, Home, flaw_of, last_written
+from orchestrator.home.directories import Home, last_written
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.journal import Answered, Journal, read_journal
 from orchestrator.home.run_files import OUTCOME, ProbeResult, read_run, write_result
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import CONTENTS, flaw_of
 from orchestrator.home.sweeps import REPORT, create_sweep
-from orchestrator.printing import clean
+from orchestrator.system.errors import UserError
+from orchestrator.system.printing import clean
 from tests.catalog.fabricated import failed, write_sweep
 from tests.cli.program import Program, command
 from tests.home.hostile import DEEP, archive_of, signed

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import SweepError
-from orchestrator.home.directories import Home, scratch
+from orchestrator.home.directories import Home
+from orchestrator.system.environment import scratch
+from orchestrator.system.errors import SweepError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.disks import mounted

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.directories import Home, SweepDirectory, flaw_of, seal
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import flaw_of, seal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages

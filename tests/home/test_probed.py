@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.directories import Home, flaw_of
+from orchestrator.home.directories import Home
 from orchestrator.home.run_files import (
     ARRAYS,
     WEIGHTS,
@@ -20,6 +20,7 @@ from orchestrator.home.run_files import (
     write_result,
 )
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import flaw_of
 from tests.engine.test_campaign import GOOD
 from tests.families import Firing
 

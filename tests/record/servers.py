@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from orchestrator.errors import SweepError
 from orchestrator.record.store import Store, check
+from orchestrator.system.errors import SweepError
 from tests.waiting import wait_for
 
 START_S = 180.0

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.errors import UserError
 from orchestrator.record import store
 from orchestrator.record.store import DATABASE, Store, StoreError, all_runs, check, choose, make_database
+from orchestrator.system.errors import UserError
 
 
 def test_the_variable_names_the_store(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.sweeps import Sweep
@@ -23,6 +22,7 @@ from orchestrator.record.sync import rebuild
 from orchestrator.sweep import answering
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
 from tests.sweep.sweeps import interrupt_after, quiet, spec

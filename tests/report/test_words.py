@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
-from orchestrator.report.words import numbers
 from orchestrator.report.words.explanation import explain, how_sure
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
@@ -218,19 +217,3 @@ def test_nothing_learned_under_any_recipe_is_reported_once() -> None:
 def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
     recipes = {name: {"haste": haste} for haste, name in enumerate("abcd", start=2)}
     assert how_sure(unlearned(recipes=recipes)[1])[0].text.endswith("Runs: 10, 0 to 2 per mix.")
-
-
-@pytest.mark.parametrize(
-    ("words", "texts"),
-    [
-        (
-            numbers.number,
-            {7.254: "7.25", 371.2: "371", 999.9: "1,000", 19_621: "19,600", 0.0: "0", 0.1234: "0.123", 40: "40"},
-        ),
-        (numbers.duration, {0: "0 s", 59.4: "59 s", 60: "1 min 00 s", 200: "3 min 20 s", 3930: "1 h 05 min"}),
-        (numbers.bare, {0.5: "0.5", 1.94: "1.9", 12.4: "12", 0.07: "0.07"}),
-        (numbers.size_on_disk, {0: "0 kB", 350_000: "350 kB", 1_300_000_000: "1.3 GB", 12e6: "12 MB"}),
-    ],
-)
-def test_numbers_are_formatted_for_people(words: Callable[[float], str], texts: dict[float, str]) -> None:
-    assert {value: words(value) for value in texts} == texts

@@ -20,11 +20,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from orchestrator.environment import socket_directory
 from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import REPORT
 from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import MLFLOW, free_port, serving
+from orchestrator.system.environment import socket_directory
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.site.browsing import BROWSER, cookie, get, opened
 from tests.sweep.sweeps import spec

@@ -19,7 +19,6 @@ import pytest
 
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import REPORT, ask_to_stop
@@ -32,6 +31,7 @@ from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
+from orchestrator.system.errors import UserError
 from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import command

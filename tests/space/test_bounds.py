@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import UNITS
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)

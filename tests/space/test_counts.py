@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, names, variant_names
+from orchestrator.system.hardware import Hardware
 from tests.cli.program import Program
 from tests.sweep.sweeps import UNITS
 from tests.trainables import simple_families

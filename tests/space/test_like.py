@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.errors import UserError
 from orchestrator.search.pairs import PairsSettings
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 

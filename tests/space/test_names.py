@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.space.spaces import load_space
+from orchestrator.system.errors import UserError
 from tests.cli.program import Program, process
 from tests.sweep.sweeps import UNITS
 

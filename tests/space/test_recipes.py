@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from orchestrator.cost import make_plan
-from orchestrator.errors import UserError
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec
 
 HARDWARE = Hardware(cpus=2, memory_gb=16)

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.spaces import PACKAGE, load_space, names, open_space, read_space, variant_names
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import spec as sweep_spec
 from trainables.base import Arm, Mix

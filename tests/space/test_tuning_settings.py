@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import differences
 from orchestrator.space.tuning_settings import Range
+from orchestrator.system.errors import UserError
 from trainables.base import Until
 
 RATE = "learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}"

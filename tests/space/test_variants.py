@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, variant_names
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 from tests.space.test_like import FAR
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import orchestrator as o
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from orchestrator.system.errors import UserError
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
 

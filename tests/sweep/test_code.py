@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
-from orchestrator.errors import SweepError, UserError
-from orchestrator.home.directories import Home, seal
+from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import seal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program, process
 from tests.sweep.sweeps import ended, quiet, run_here, spec
 from trainables.base import Outcome, Status

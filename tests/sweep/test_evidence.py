@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
 from orchestrator.space.observations import searcher_of
+from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction
 from tests.sweep.sweeps import interrupt_after, only_sweep, run_here, spec
 

@@ -8,9 +8,9 @@ import pytest
 
 import orchestrator as o
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.errors import exception_line
 from orchestrator.home.directories import Home
 from orchestrator.site.pages import SweepPages
+from orchestrator.system.errors import exception_line
 from tests.cli.program import Program
 from tests.sweep.sweeps import UNITS
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.errors import SweepError
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.interruption import AT_ONCE_S, stop_signals
 from orchestrator.sweep.run_options import TimeLimit
+from orchestrator.system.errors import SweepError
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations, wait_until_gone
 from tests.cli.program import line

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import INTERRUPTED
 from orchestrator.home.directories import Home
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.spaces import open_space
+from orchestrator.system.errors import INTERRUPTED
 from tests.cli.program import command
 from tests.sweep.sweeps import interrupt_after
 

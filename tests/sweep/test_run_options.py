@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import orchestrator as o
-from orchestrator.errors import UserError
 from orchestrator.sweep.run_options import RunOptions, from_python
+from orchestrator.system.errors import UserError
 
 
 @pytest.mark.parametrize(

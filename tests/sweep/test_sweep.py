@@ -12,12 +12,12 @@ from mlflow import MlflowClient
 
 from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home import sweeps
 from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.transition.types import Verdict
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, spec
 from trainables.base import Status

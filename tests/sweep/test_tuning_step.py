@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.errors import SweepError
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import SweepError
 from orchestrator.tuning_study import LEARNED, learned_at
 from tests.scripted import events
 from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, run_here, scripted, spec

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.cost import make_plan
-from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
+from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.terminal.briefing import print_plan, print_start
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.transformer import native

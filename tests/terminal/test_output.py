@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import environment
+from orchestrator.system import environment
 from orchestrator.terminal.output import Output
 from tests.cli.program import ROOT, line, process
 from tests.scripted import FAMILY

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from trainables.base import RunConfig
 from trainables.contract.arms import Mix
-from trainables.tasks.datasets import Dataset, Examples
+from trainables.families.transformer import TransformerFamily, TransformerSettings
 from trainables.tasks.expression_task import ExpressionTask
 from trainables.transformer.architecture import parameter_shapes
-from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.datasets import Dataset, Examples
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]

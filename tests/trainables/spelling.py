@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from trainables.tasks.expression_task import ExpressionVocabulary, Tokens
+from trainables.transformer.vocabulary import ExpressionVocabulary, Tokens
 
 PIECE = re.compile(r"\[[0-9 ]+\]|#?[0-9]+|[a-z_]+|[()=+-]|<eos>")
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from trainables.base import Mix, Outcome, Report, RunConfig
-from trainables.tasks.listops import ListOps, ListOpsSettings, TaskSettings
-from trainables.tasks.permutations import Permutations, PermutationSettings
+from trainables.families.listops import ListOps, ListOpsSettings
+from trainables.families.permutations import Permutations, PermutationSettings
+from trainables.families.transformer import TransformerFamily, TransformerSettings
+from trainables.tasks.listops import TaskSettings
 from trainables.tasks.permutations import TaskSettings as PermutationTask
 from trainables.transformer.architecture import ModelSettings
-from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.learner import TransformerLearner
 from trainables.transformer.training_settings import TrainingSettings
 

@@ -13,10 +13,10 @@ import torch
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
 from trainables.base import RunConfig
+from trainables.families.listops import ListOps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
 from trainables.probes.transformer_probe import LastSteps, last_steps
-from trainables.tasks.listops import ListOps
 
 PARITY, THIRDS = np.arange(6) % 2, np.arange(6) % 3
 GROUPINGS = {"mod2": PARITY, "mod3": THIRDS}

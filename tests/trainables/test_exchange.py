@@ -22,13 +22,13 @@ from tests.trainables.built_by_hand import (
     units,
 )
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS
+from trainables.families.listops import ListOps
+from trainables.families.permutations import Permutations
+from trainables.families.transformer import TransformerFamily
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import Exchanges, answers_after, independent
 from trainables.probes.transformer_probe import answers, last_steps
-from trainables.tasks.listops import ListOps
-from trainables.tasks.permutations import Permutations
 from trainables.transformer.architecture import parameter_shapes
-from trainables.transformer.family import TransformerFamily
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from trainables.base import Mix
-from trainables.tasks.datasets import Examples
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.datasets import Examples
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import forward, initialize
 

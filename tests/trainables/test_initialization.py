@@ -15,7 +15,7 @@ from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, SettingsError
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialization import InitSettings, scale_warning
 from trainables.transformer.model import initialize

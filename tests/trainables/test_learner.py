@@ -13,7 +13,7 @@ import torch
 
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, TRAINING, config, family_of, losses, make_learner, outcomes
 from trainables.base import Mix, RunConfig, SettingsError, Status
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 from trainables.transformer.training_settings import TrainingSettings
 
 MIXED_STACK = [

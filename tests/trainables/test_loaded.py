@@ -10,7 +10,7 @@ import pytest
 from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config, last_reports, make_learner
 from trainables.base import Arm, Report, RunConfig
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 
 EASY = config("max", 24, 100, steps=300, evaluate_every=100, batch=32)
 

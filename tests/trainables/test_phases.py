@@ -14,7 +14,7 @@ from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, last_reports, losses, make_learner
 from trainables.base import RunConfig, SettingsError
 from trainables.contract.arms import Arm, Mix, Phase
-from trainables.tasks.listops import ListOps
+from trainables.families.listops import ListOps
 from trainables.transformer.architecture import PARTS
 from trainables.transformer.initialization import resized
 from trainables.transformer.learner import TransformerLearner

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family, SettingsError
+from trainables.families.listops import ListOps
+from trainables.families.permutations import Permutations, PermutationSettings
 from trainables.probes.base import Probed, load_probe
-from trainables.tasks.listops import ListOps
-from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
+from trainables.tasks.permutations import TaskSettings
 
 Embedding = NDArray[np.float64]
 MODULUS = 12

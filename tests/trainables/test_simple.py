@@ -11,9 +11,10 @@ import torch
 
 from tests.trainables.simple_families import Curve, Diverges, TorchFit, Yields
 from trainables import SimpleFamily
-from trainables.base import Arm, Outcome, RunConfig, Status, load_family
+from trainables.base import Arm, Outcome, RunConfig, Status
 from trainables.contract.conformance import case_of, findings
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
+from trainables.families import load_family
 
 HERE = "tests.trainables.simple_families"
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
 from trainables.transformer.optimizer import StackState

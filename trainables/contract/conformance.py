@@ -10,8 +10,11 @@ from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trainables.base import Arm, Evaluation, Family, Learner, Mix, Outcome, Parameters, RunConfig, SettingsError
+from trainables.contract.arms import Arm, Mix
+from trainables.contract.family import Family, Learner
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
+from trainables.contract.runs import Evaluation, Outcome, Parameters, RunConfig
+from trainables.contract.settings import SettingsError
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, by default."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from trainables.base import Evaluation, Family, Outcome, Report, RunConfig, Status
+from trainables.contract.family import Family
+from trainables.contract.runs import Evaluation, Outcome, Report, RunConfig, Status
 
 ROUNDING = 1e-6
 """Tolerance for shares below 0 or above 1: a mean in float32 may be inexact."""

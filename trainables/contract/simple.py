@@ -16,11 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
-from trainables.base import Evaluation, Family, Learner, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.family import Family, Learner
+from trainables.contract.files import write_whole
 from trainables.contract.modes import apart
 from trainables.contract.report_validator import BrokenFamilyError, shortened
+from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Status
 from trainables.contract.settings import require
-from trainables.files import write_whole
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 """Share of right answers in [0, 1], the same for all tasks of a run or by task name."""

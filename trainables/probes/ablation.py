@@ -14,7 +14,7 @@ from trainables.base import Family, RunConfig
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import TransformerProbe, accuracy, group_means, questions_of
-from trainables.tasks.datasets import Dataset
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 from trainables.transformer.model import Sublayer
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.base import Family, RunConfig, SettingsError, find
+from trainables.base import Family, RunConfig, SettingsError
+from trainables.contract.names import find
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Pattern of the names of probes and their numbers, which become files, columns and metrics."""

@@ -13,7 +13,7 @@ from trainables.contract.tables import Function, Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, group_means, last_steps
-from trainables.tasks.datasets import Dataset
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from trainables.contract.tables import Integers
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import TransformerProbe, answers, last_steps
-from trainables.tasks.datasets import Dataset
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
 FEWEST = 20

@@ -18,7 +18,7 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.contract.tables import Integers
 from trainables.probes.base import Probe, Probed
-from trainables.tasks.datasets import Dataset
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
 ASKED = 300

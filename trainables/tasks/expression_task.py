@@ -12,14 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Function, Integers
+from trainables.transformer.vocabulary import ExpressionVocabulary
 
-Tokens = NDArray[np.unsignedinteger[Any]]
-"""Token ids: uint8 if they fit, else uint16."""
 DEEPEST = 64
 MOST_TUPLES = 2**22
 """Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
@@ -34,32 +32,6 @@ RAREST_TRAINED = 1e-2
 """Smallest share of random expressions that must fit the training data."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50,000 expressions at modulus 10 and scales them linearly."""
-
-
-class ExpressionVocabulary:
-    """The tokens of a task, the same for every mix.
-
-    They are the items (ids 0, 1, ...: the possible values of arguments), answers that are not items, all operations,
-    and ``( ) = <eos>``. The result of an operation is a code: the id of its token. Commas have no tokens.
-    """
-
-    def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:
-        self.items = len(items)
-        self.words: tuple[str, ...] = (*items, *answers, *operations, "(", ")", "=", "<eos>")
-        self.dtype: type[np.unsignedinteger[Any]] = np.uint8 if len(self.words) <= 256 else np.uint16
-        self._operations = dict(zip(operations, range(len(items) + len(answers), len(self.words)), strict=False))
-        self.open, self.close, self.equals, self.eos = range(len(self.words) - 4, len(self.words))
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def operation(self, name: str) -> int:
-        """Return the id of an operation's token. Raises ``KeyError`` for an unknown name."""
-        return self._operations[name]
-
-    def arguments(self, tokens: Tokens) -> NDArray[np.int64]:
-        """Return the values [L] of the tokens [L] of a text, with -1 for tokens that are not values."""
-        return np.where(tokens < self.items, tokens.astype(np.int64), -1)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""Permutation products as a family: transformers of any width on mixes of operations on the elements of a group (the
-second testbed of arXiv 2505.18369).
+"""Permutation products as a task: operations on the elements of a group (the second testbed of arXiv 2505.18369).
 
 An operation is a function of the product of its arguments: ``product`` itself, or one of its properties (the auxiliary
 operations on sub-blocks of the paper). To add an operation, add its name at the end of ``OPERATIONS`` and its codes.
@@ -8,17 +7,17 @@ Codes of results are, in order: the N elements, the d points, even and odd, the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from trainables.base import Mix, SettingsError, Words
+from trainables.base import Mix, SettingsError
 from trainables.contract.tables import Function, Integers
-from trainables.tasks.expression_task import ExpressionTask, ExpressionVocabulary
+from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.permutation_groups import is_odd, named_group
-from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.vocabulary import ExpressionVocabulary
 
 OPERATIONS = ("product", "image", "sign", "order", "coset")
 """All operations by name, in the order of their tokens."""
@@ -107,36 +106,3 @@ def _vocabulary(group_name: str) -> ExpressionVocabulary:
     elements = [f"[{' '.join(map(str, row))}]" for row in group.images.tolist()]
     orders = (f"#{order}" for order in np.unique(group.orders).tolist())
     return ExpressionVocabulary(elements, OPERATIONS, (*map(str, range(group.points)), *SIGNS, *orders))
-
-
-@dataclass(frozen=True)
-class PermutationSettings(TransformerSettings):
-    """All settings except mix, size and seed."""
-
-    task: TaskSettings = field(default_factory=TaskSettings)
-
-
-class Permutations(TransformerFamily):
-    """Transformers that learn products in a permutation group and functions of them; the size is ``n_embed``."""
-
-    name = "permutations"
-    version = 1
-    Settings = PermutationSettings
-    items_in_order = False
-    words = Words(size="model width", task="operation", item="element token", held="embeddings of the elements")
-    settings: PermutationSettings
-
-    def subject(self) -> str:
-        return f"group {self.settings.task.group}"
-
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Return each element's value of the auxiliary operations that separate some elements but not all."""
-        codes_of = {name: self.settings.task.codes(name) for name in ("sign", "order", "coset")}
-        return {
-            name: tuple(np.unique(codes, return_inverse=True)[1].tolist())
-            for name, codes in codes_of.items()
-            if codes is not None
-        }
-
-    def grouping_words(self) -> dict[str, str]:
-        return {name: f"elements of different {name}" for name in self.groupings()}

@@ -16,10 +16,11 @@ from trainables.base import Mix, SettingsError
 from trainables.contract.settings import digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks import stream
-from trainables.tasks.datasets import Dataset, Examples
-from trainables.tasks.expression_task import ExpressionTask, Tokens
+from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.trees import Level, Steps, Trees, count_operations, evaluate, flat, grow, part_of, reduction_steps
+from trainables.transformer.datasets import Dataset, Examples
+from trainables.transformer.vocabulary import Tokens
 
 BATCH = 8_192
 """Expressions generated at once. Changing it changes the data."""

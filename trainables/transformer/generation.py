@@ -22,11 +22,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.tasks.datasets import Examples
-from trainables.tasks.expression_task import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
+from trainables.transformer.datasets import Examples
 from trainables.transformer.model import Observe, forward
 from trainables.transformer.training_windows import GOLDEN, scramble
+from trainables.transformer.vocabulary import ExpressionVocabulary
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import Layout, ModelSettings
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TOKENS_A_PASS, write_by_drafts
 from trainables.transformer.gpu_step import (
     CANONICAL_STACK,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import SettingsError
-from trainables.tasks.datasets import Dataset
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.training_settings import TrainingSettings
 
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)

@@ -15,9 +15,9 @@ from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.report.words.numbers import counted
-from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
+from orchestrator.system.hardware import Hardware, Machine
+from orchestrator.system.text import counted
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
 from orchestrator.engine.base import DeviceLostError
-from orchestrator.home.machine_errors import with_causes
+from orchestrator.system.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)

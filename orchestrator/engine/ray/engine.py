@@ -23,11 +23,11 @@ from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
-from orchestrator.errors import SweepError, UserError
 from orchestrator.home.foreign_files import own_path
-from orchestrator.report.words.numbers import counted
-from orchestrator.space.hardware import cores
 from orchestrator.space.resources import Resources
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.hardware import cores
+from orchestrator.system.text import counted
 
 ANSWER_S = 240.0
 """Seconds to wait for a new process. An idle machine needs a few; two cores with ten busy processes needed 120."""

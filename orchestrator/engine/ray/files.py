@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 
-from orchestrator import environment
-from orchestrator.errors import UserError
+from orchestrator.system import environment
+from orchestrator.system.errors import UserError
 
 PREFIX = "ray-"
 """Start of the names of private temporary directories."""

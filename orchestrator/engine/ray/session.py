@@ -23,10 +23,10 @@ from ray._private.utils import estimate_available_memory, resolve_object_store_m
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
-from orchestrator import environment
 from orchestrator.engine.ray.files import private_directory, protect_token, token_file
-from orchestrator.errors import SweepError, UserError
-from orchestrator.space.hardware import detect
+from orchestrator.system import environment
+from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.hardware import detect
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """Variable that opens Ray's ports to other machines if it is 1. If it is 0, Ray uses 127.0.0.1 and listens only there,

@@ -11,9 +11,9 @@ from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob, StackReport
-from orchestrator.home.machine_errors import trouble_words
 from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.machine_errors import trouble_words
 
 if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker

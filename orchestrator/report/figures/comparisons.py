@@ -9,15 +9,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from orchestrator.errors import UserError
 from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.side_by_side import Compared, finding, recipes_of
-from orchestrator.report.words import numbers
 from orchestrator.report.words.findings import compared_words
+from orchestrator.system.errors import UserError
+from orchestrator.system.text import counted, exact
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PHONE_IN = 3.8
@@ -45,7 +45,7 @@ def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_I
 
 def caption(sweep: Sweep, answer: Answer) -> str:
     """Return a caption with everything needed to read the figure on its own."""
-    runs, words = numbers.counted(answer.runs, "run"), answer.words
+    runs, words = counted(answer.runs, "run"), answer.words
     bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
     score = f"{words.final_score} of {answer.target}" + (f" ({answer.subject})" if answer.subject else "")
     if answer.recipes:
@@ -91,7 +91,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
     if span[1] < NARROW_SPAN * span[0]:  # Such a short axis contains few powers of ten, or none.
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-    axes.xaxis.set_major_formatter(lambda value, _: numbers.exact(value))
+    axes.xaxis.set_major_formatter(lambda value, _: exact(value))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; gray: sizes tested)")
     style.dress(axes, spines=("bottom",))

@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from trainables.files import write_whole
+from orchestrator.system.files import write_whole
 
 SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"} | {
     "svg.hashsalt": "transition-sweeps",  # Without it ids inside an SVG are random: equal data give different files.

@@ -16,8 +16,8 @@ from orchestrator.report.answer import Answer, Count
 from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.numbers import scaled
 from orchestrator.report.words.transitions import LOCATED, size_words
+from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
 TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08

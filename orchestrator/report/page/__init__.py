@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from orchestrator.printing import clean
+from orchestrator.system.printing import clean
 
 
 def render(template: str, *, nonce: str = "", **values: object) -> str:

@@ -20,12 +20,14 @@ from orchestrator.report.page import render
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words import numbers
 from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.costs import cost
 from orchestrator.report.words.explanation import all_caveats, how_sure, next_paragraph
+from orchestrator.report.words.question import asked
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.text import bare, exact
 from orchestrator.transition.evidence import odds
 from orchestrator.transition.types import LEVEL, Estimate
 
@@ -73,17 +75,17 @@ def page(
             for race in speed_ups(spec, runs)
         ],
         level=LEVEL,
-        cost=numbers.cost(cost_of(spec, runs)),
+        cost=cost(cost_of(spec, runs)),
         probes={
             probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
             for probe, numbers in sorted(probe_points(runs).items())
         },
         warnings=[*damage, *all_caveats(answer), *probe_notes(spec, runs)],
-        asked=numbers.asked(spec)
+        asked=asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
         runs=sorted(runs, key=lambda run: (run.config.label, run.config.size, run.config.seed)),
-        exact=numbers.exact,
+        exact=exact,
         odds=odds,
         parameters=family.parameters,
         versions=environment.get("versions", {}),
@@ -117,5 +119,5 @@ def _svg(name: str, label: str, figure: Figure) -> Markup:
 def _speed_up(estimate: Estimate) -> str:
     """Return ``2.1x [1.8, 2.6]``, with a dash for each unknown value."""
     sides = (estimate.value, estimate.low, estimate.high)
-    value, low, high = ("-" if side is None else numbers.bare(side) for side in sides)
+    value, low, high = ("-" if side is None else bare(side) for side in sides)
     return f"{value}{'' if estimate.value is None else 'x'} [{low}, {high}]"

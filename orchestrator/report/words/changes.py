@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from orchestrator.errors import UserError
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, names
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.system.errors import UserError
+from orchestrator.system.hardware import Hardware
 
 MOST_SHOWN = 4
 """Maximum number of settings named in a line."""

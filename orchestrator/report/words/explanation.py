@@ -8,11 +8,11 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import NOTHING_BETTER
+from orchestrator.system.text import counted, exact, listed
 from orchestrator.transition.types import LEVEL
 
 WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep finish."}

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.search.pairs import Aim
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.text import counted, exact, listed
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
-from orchestrator.report.words.numbers import exact, listed, number, quoted
 from orchestrator.search.base import BY_HAND
+from orchestrator.system.text import exact, listed, number, quoted
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
 MOST_LISTED = 4

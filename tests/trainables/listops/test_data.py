@@ -12,9 +12,9 @@ import pytest
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
 from trainables.base import Mix
-from trainables.tasks.datasets import Dataset
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset, make_dataset
+from trainables.transformer.datasets import Dataset
 
 SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
 FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)

@@ -17,12 +17,12 @@ from tests.trainables import spelling
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix, SettingsError
-from trainables.tasks.datasets import Examples
-from trainables.tasks.expression_task import ExpressionVocabulary
 from trainables.tasks.held_out_tuples import Part
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.operations import OPERATIONS
 from trainables.tasks.texts import Expressions
+from trainables.transformer.datasets import Examples
+from trainables.transformer.vocabulary import ExpressionVocabulary
 
 SHAPES: list[dict[str, Any]] = [
     {"modulus": 20},

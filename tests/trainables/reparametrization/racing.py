@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.base import Arm, Learner, Mix, Outcome, RunConfig
-from trainables.reparametrization.family import HeatDiffusion, PersistentHomology, RaceFamily, Synchronization
+from trainables.families.reparametrization import HeatDiffusion, PersistentHomology, RaceFamily, Synchronization
 from trainables.reparametrization.settings import METHODS, GraphSettings, RateSettings
 
 EVERY = "+".join(METHODS)

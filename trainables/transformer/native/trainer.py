@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.native import library
 from trainables.transformer.optimizer import step_sizes
 from trainables.transformer.stack import Trainer

@@ -1,4 +1,4 @@
-"""The hardware of this machine, and the hardware that a profile needs. torch is slow, so import it only for a GPU.
+"""The hardware of this machine. torch is slow, so import it only for a GPU.
 
 A container or a batch system may limit memory and CPU time. Linux keeps such limits in control groups (cgroups) of
 version 2, or 1 as on RHEL 8: see ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/`` of the kernel.
@@ -12,10 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from pydantic import BaseModel, Field
-
-from orchestrator.space.mistakes import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """On Linux a GPU driver implies one of these: NVIDIA (bare, in a container, under WSL) or AMD."""
@@ -58,28 +54,6 @@ class Hardware:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
         grows = ", and more from its autoscaler" if self.grows else ""
         return f"{cores(self.cpus)}, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
-
-
-class Needs(BaseModel):
-    """The hardware that a profile needs. A profile with ``asked`` is chosen only by name."""
-
-    model_config = STRICT
-
-    gpu: bool = False
-    cpus: int = Field(default=1, ge=1)
-    memory_gb: float = Field(default=0.0, ge=0)
-    asked: bool = False
-
-    def missing(self, hardware: Hardware) -> list[str]:
-        """Describe each requirement that ``hardware`` does not meet. A cluster that grows can only lack GPUs."""
-        lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
-        if hardware.grows:
-            return lacks
-        if self.cpus > hardware.cpus:
-            lacks.append(f"it needs {cores(self.cpus)} but {hardware.cpus} were found")
-        if hardware.memory_gb and self.memory_gb > hardware.memory_gb:  # 0: unknown.
-            lacks.append(f"it needs {self.memory_gb:g} GB of memory but {hardware.memory_gb:.0f} were found")
-        return lacks
 
 
 def detect() -> Hardware:

@@ -37,7 +37,7 @@ def _shortest(program: Path, name: str = NAME) -> str:
 def _script() -> Path | None:
     """Return the console script next to this interpreter if it runs this very program, not another copy of it."""
     script = Path(sys.executable).with_name(NAME)
-    here = Path(__file__).resolve().parents[1]
+    here = Path(__file__).resolve().parents[2]
     try:
         installed = distribution("transition-sweeps")
     except PackageNotFoundError:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.space.hardware import Limits, limits
+from orchestrator.system.hardware import Limits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
-SHOW = "from orchestrator.space.hardware import detect; print(detect().cpus)"
+SHOW = "from orchestrator.system.hardware import detect; print(detect().cpus)"
 
 
 def tree(root: Path, own: str, **files: str) -> Limits:

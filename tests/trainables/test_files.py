@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from trainables.files import write_whole
+from trainables.contract.files import write_whole
 
 
 def test_a_link_stays_a_link_and_its_target_gets_the_content(tmp_path: Path) -> None:

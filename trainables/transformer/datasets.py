@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
-from trainables.files import write_whole
+from trainables.contract.files import write_whole
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.errors import UserError
+from orchestrator.system.errors import UserError
 
+HOME = Path("results")
+"""Default directory of runs and sweeps, below the working directory."""
 FOREIGN = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
@@ -86,6 +88,12 @@ def _settle_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def prefer_one_thread() -> None:
+    """Train with one thread, as stacks do by default, unless the user chose a number: small models are slower with
+    more. Call this before torch is imported."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 def _settle_warnings() -> None:
     """Undo the effect of ``PYTHONWARNINGS`` and ``-W`` on this process, such as warnings of libraries as errors. Python
     applies them before it calls this program."""
@@ -119,6 +127,20 @@ def private_directory() -> Path:
         raise UserError(f"{path} cannot be made: {error.strerror}; {ELSEWHERE}") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise UserError(f"{path} does not belong to this user alone: remove it, or {ELSEWHERE}")
+    return path
+
+
+def scratch(chosen: str | None) -> Path:
+    """Create and return a directory for training data, by default in the system's temporary directory. It outlives
+    sweeps, which share the data. Raises :class:`UserError` if it cannot be created, or as
+    :func:`private_directory` does."""
+    if not chosen:
+        return private_directory()
+    path = user_path(chosen)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be created: {error.strerror}; name another directory as --scratch") from error
     return path
 
 

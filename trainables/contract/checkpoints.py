@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from trainables.files import write_whole
+from trainables.contract.files import write_whole
 
 
 class OtherStepError(ValueError):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import environment
-from orchestrator.commands import command_line
-from orchestrator.environment import is_foreign, settle_user, user_path
-from orchestrator.errors import UserError
 from orchestrator.space.spaces import read_space
+from orchestrator.system import environment
+from orchestrator.system.commands import command_line
+from orchestrator.system.environment import is_foreign, settle_user, user_path
+from orchestrator.system.errors import UserError
 from tests.cli.program import ROOT, line, process
 from tests.sweep.sweeps import spec
 
@@ -101,7 +101,7 @@ SCRIPT = INTERPRETER.with_name("orchestrator")
 
 def without_script(patch: pytest.MonkeyPatch) -> None:
     """Make the console script look as if it ran another copy of the program."""
-    patch.setattr("orchestrator.commands.distribution", lambda name: distribution("rich"))
+    patch.setattr("orchestrator.system.commands.distribution", lambda name: distribution("rich"))
 
 
 def test_a_shell_that_finds_this_program_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from trainables.base import Arm, Family, Learner, Mix, Parameters, RunConfig, SettingsError, Start
 from trainables.contract.settings import described_fields, digest_of, require
 from trainables.contract.tables import Integers
-from trainables.tasks.datasets import Dataset
 from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
@@ -22,6 +21,7 @@ from trainables.transformer.architecture import (
     flops_per_token,
     training_bytes,
 )
+from trainables.transformer.datasets import Dataset
 from trainables.transformer.initialization import scale_warning
 from trainables.transformer.native import NATIVE, TORCH, can_train
 from trainables.transformer.training_settings import TrainingSettings

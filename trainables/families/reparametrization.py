@@ -167,7 +167,7 @@ class RaceFamily(Family):
 
 
 class HeatDiffusion(RaceFamily):
-    """Races to the steady temperatures of a graph (problems.py)."""
+    """Races to the steady temperatures of a graph (reparametrization/problems.py)."""
 
     name = "heat_diffusion"
     version = 2
@@ -183,7 +183,7 @@ class HeatDiffusion(RaceFamily):
 
 
 class Synchronization(RaceFamily):
-    """Races to a common phase (problems.py)."""
+    """Races to a common phase (reparametrization/problems.py)."""
 
     name = "synchronization"
     version = 2
@@ -201,7 +201,7 @@ class Synchronization(RaceFamily):
 
 
 class PersistentHomology(RaceFamily):
-    """Races to a cloud of points with a given persistence diagram (problems.py)."""
+    """Races to a cloud of points with a given persistence diagram (reparametrization/problems.py)."""
 
     name = "persistent_homology"
     version = 2

@@ -1,0 +1,42 @@
+"""Classes that a search space names: ``package.module:Class``, or a short name of one in this repository."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from trainables.contract.settings import SettingsError
+from trainables.contract.sources import NameTakenError, check_place
+
+
+def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
+    """Return the object that ``name`` stands for, directly or through ``built_in``. ``kind`` is its noun in messages.
+
+    Raises :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object.
+    """
+    module_name, colon, class_name = built_in.get(name, name).partition(":")
+    if not colon:
+        message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
+        raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
+    try:
+        module = importlib.import_module(module_name)
+        check_place(module_name)
+    except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
+        raise not_imported(name, module_name, error, kind=kind, key=key) from error
+    if not hasattr(module, class_name):
+        own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
+        classes = tuple(f"{module_name}:{known}" for known in own if isinstance(getattr(module, known), type))
+        raise SettingsError(f"the module {module_name} has no {class_name!r}", key=key, given=name, allowed=classes)
+    value: object = getattr(module, class_name)
+    return value
+
+
+def not_imported(name: str, module_name: str, error: BaseException, *, kind: str, key: str) -> SettingsError:
+    """Return the error for a module that raised ``error`` when it was imported."""
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, NameTakenError):
+        why = str(error)
+    elif isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+        where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
+        why = f"no module named {error.name!r} was found; {where}"
+    return SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name)
