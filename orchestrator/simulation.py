@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.report.words.next_step import MORE
-from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
+from orchestrator.search.base import ENDING, Observation, Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
@@ -56,22 +56,23 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
     """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. Raises
     :class:`RuntimeError` if the searcher wants no run, has none pending and is not done."""
     waiting: deque[tuple[Request, ...]] = deque()
-    running: list[tuple[float, int, tuple[Request, ...], list[Observation | None]]] = []
+    running: list[tuple[float, int, tuple[Request, ...], list[Observation | None], float]] = []
     now, cost, begun = 0.0, 0.0, 0
     while True:
         free = workers - len(running) - len(waiting)
         if free > 0:
-            waiting.extend(stacks(searcher.ask(free * stack), stack))
+            ending = [run for end, _, runs, _, takes in running if end - now < ENDING * takes for run in runs]
+            waiting.extend(stacks(searcher.ask(free * stack, ending), stack))
         while waiting and len(running) < workers:
             requests = waiting.popleft()
             ended = [world(request) for request in requests]
             longest = max((seen.cost for seen in ended if seen is not None), default=0.0)
             takes = longest * (1 + STACK_OVERHEAD * (len(requests) - 1))
             cost, begun = cost + takes, begun + 1
-            heapq.heappush(running, (now + takes, begun, requests, ended))
+            heapq.heappush(running, (now + takes, begun, requests, ended, takes))
         if not running:
             break
-        now, _, requests, ended = heapq.heappop(running)
+        now, _, requests, ended, _ = heapq.heappop(running)
         for request, seen in zip(requests, ended, strict=True):
             searcher.tell(request, seen)
     if not searcher.done:

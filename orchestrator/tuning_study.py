@@ -10,7 +10,7 @@ learning is not enough, because such settings may make fewer seeds learn near th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -159,7 +159,7 @@ class Tuner(Searcher):
         super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
         self._spec = spec
 
-    def choose(self, pending: Sequence[Request], limit: int) -> list[Request]:
+    def choose(self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()) -> list[Request]:
         wanted = [request for study in self.studies() for request in study.wanted]
         return [request for request in wanted if request not in self.results and request not in pending][:limit]
 

@@ -183,13 +183,19 @@ class Campaign:
         """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""
         ended = True
         while ended:
-            requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)))
+            requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)), self._ending())
             # Write blocks to disk before any of their runs starts or is found.
             if blocks := self.searcher.blocks[self.blocks :]:
                 self.journal.append(Asked(blocks))
                 self.blocks += len(blocks)
             added = [self._add(self.ticket(request)) for request in requests]
             ended = any(added)
+
+    def _ending(self) -> list[Request]:
+        """Return the requests of the runs in training that are about to end."""
+        now = time.monotonic()
+        runs = [run for run in self.training if run.is_ending(self._family.steps(run.ticket.config), now)]
+        return [ticket.request for run in runs for ticket in (run.ticket, *run.twins)]
 
     def _add(self, ticket: Ticket) -> bool:
         """Add a run that the searcher wants. Return True if it has already ended, so that there is room for another."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from orchestrator.search.base import ENDING
 from orchestrator.stacks import Stack, Ticket
 from trainables.base import Evaluation, Outcome
 
@@ -64,11 +65,21 @@ class Run:
     def left_s(self, steps: int, now: float) -> float | None:
         """Return the seconds left of ``steps`` steps, or None if the rate is unknown or that time is over. The
         rate excludes the time before the first evaluation."""
-        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
-        if trained <= 0 or took <= 0:
+        if (step_s := self._step_s) is None:
             return None
-        seconds = (steps - self.step) * took / trained - (now - self.last[1])
+        seconds = (steps - self.step) * step_s - (now - self.last[1])
         return seconds if seconds > 0 else None
+
+    def is_ending(self, steps: int, now: float) -> bool:
+        """Return True if less than :data:`ENDING` of the time of ``steps`` steps is left; False if that is unknown."""
+        left_s, step_s = self.left_s(steps, now), self._step_s
+        return left_s is not None and step_s is not None and left_s < ENDING * steps * step_s
+
+    @property
+    def _step_s(self) -> float | None:
+        """Seconds of a step between the first evaluation and the last, or None if there were fewer than two."""
+        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
+        return took / trained if trained > 0 and took > 0 else None
 
 
 class RunTable(dict[str, Run]):

@@ -11,7 +11,7 @@ import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -137,6 +137,10 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
 
 
+ENDING = 0.2
+"""A run is about to end if it has less than this share of its time left."""
+
+
 class Searcher(ABC):
     """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress_of`; this class keeps the state.
 
@@ -157,9 +161,15 @@ class Searcher(ABC):
         self._pending: dict[Request, None] = {}
 
     @abstractmethod
-    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
+    def choose(
+        self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
+    ) -> Sequence[Request | Block]:
         """Return the next runs, most wanted first, without changing the state: at most ``limit``, plus one to complete
-        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count toward the limit."""
+        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count toward the limit.
+
+        The results of ``ending``, some of the pending runs, are about to come. A searcher whose next choice depends on
+        them may choose nothing until then.
+        """
 
     @abstractmethod
     def progress_of(self, mix: str) -> MixProgress:
@@ -186,12 +196,12 @@ class Searcher(ABC):
         """True if no run is pending and none is needed."""
         return not self._pending and not self.choose((), 1)
 
-    def ask(self, limit: int) -> list[Request]:
+    def ask(self, limit: int, ending: Collection[Request] = ()) -> list[Request]:
         """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
-        or stop if the searcher is :attr:`done`."""
+        or stop if the searcher is :attr:`done`. ``ending`` are runs that are about to end (:data:`ENDING`)."""
         if limit < 1:
             return []
-        chosen = self.choose(self.pending, limit)
+        chosen = self.choose(self.pending, limit, ending)
         self.blocks += tuple(item for item in chosen if isinstance(item, Block))
         requests = [run for run in requests_of(*chosen) if run not in self.results and run not in self._pending]
         self._pending.update(dict.fromkeys(requests))

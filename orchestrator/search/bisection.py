@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +28,7 @@ class Bisection(Searcher):
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
-    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request]:
+    def choose(self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()) -> Sequence[Request]:
         taken = {*self.results, *pending}
         sizes = {mix: self._replay(mix)[0] for mix in self.problem.mixes if mix not in self.stopped}
         runs = [run for mix, size in sizes.items() if size is not None for run in cell_runs(self.problem, mix, size)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +53,7 @@ class Grid(Searcher):
         while self._first_open < len(self._stacks) and self.results.keys() >= set(self._stacks[self._first_open]):
             self._first_open += 1
 
-    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request]:
+    def choose(self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()) -> Sequence[Request]:
         taken = set(pending)
         chosen: list[Request] = []
         for stack in self._stacks[self._first_open :]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -65,8 +65,10 @@ class Pairs(Searcher):
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
 
-    def choose(self, pending: Sequence[Request], limit: int) -> Sequence[Request | Block]:
-        decision = _Decision(self, pending)
+    def choose(
+        self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
+    ) -> Sequence[Request | Block]:
+        decision = _Decision(self, pending, ending)
         before = len(decision.pending)
         chosen: list[Request | Block] = []
         chosen += decision.start(decision.unfinished()[:limit])
@@ -81,9 +83,10 @@ class Pairs(Searcher):
 class _Decision:
     """State for a single decision. Runs chosen so far count as pending."""
 
-    def __init__(self, searcher: Pairs, pending: Iterable[Request]) -> None:
+    def __init__(self, searcher: Pairs, pending: Iterable[Request], ending: Collection[Request] = ()) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
         self.pending = dict.fromkeys(pending)
+        self._ending = frozenset(ending)
         self._costs = cost_model(searcher.results)
         self._learned = learned_runs(searcher.results, self._settings.learned)
         self._blocks = {
@@ -134,6 +137,8 @@ class _Decision:
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
         compared = [pair for pair in self._problem.comparisons if mix in pair]
+        if any(map(self._completes_soon, compared)):
+            return []
         for pair in compared:
             if pair[0] == mix and (blocks := self._next_blocks(pair)):
                 return blocks[: max(1, room // 2)]
@@ -152,6 +157,12 @@ class _Decision:
         if design.comparison.decided is not None and not raises:
             return []
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
+
+    def _completes_soon(self, pair: tuple[str, str]) -> bool:
+        """Return True if all open blocks of a comparison are about to be complete. With few slots, it takes less
+        training to place the next block after they are."""
+        pending = [run for run in requests_of(*self._blocks[pair]) if run in self.pending]
+        return bool(pending) and self._ending.issuperset(pending)
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         pending = [self._costs.cost(run.size) for run in self.pending if run.mix == mix]

@@ -112,6 +112,39 @@ def test_both_runs_of_a_block_are_requested_at_once_with_one_seed() -> None:
     assert len(searcher.ask(4)) == 4
 
 
+def test_the_next_block_waits_for_an_open_one_that_is_about_to_be_complete() -> None:
+    searcher = Pairs(TWO, aim="decide")
+    first, second = searcher.ask(2)
+    searcher.tell(first, HALF(first))
+    assert searcher.branch().ask(1), "without news of the second run, another block starts"
+    assert searcher.ask(1, [second]) == []
+    assert not searcher.done
+    searcher.tell(second, HALF(second))
+    assert len(searcher.ask(2, [second])) == 2
+
+
+def test_a_block_does_not_wait_if_another_one_takes_longer_or_another_comparison_has_room() -> None:
+    searcher = Pairs(TWO, aim="decide")
+    first, *_ = searcher.ask(4)
+    assert searcher.ask(1, [first])
+    three = Pairs(
+        replace(TWO, mixes=("add", "add+prod", "add+max"), comparisons=(*TWO.comparisons, ("add+max", "add")))
+    )
+    block = three.ask(2)
+    assert {run.mix for run in block} == {"add", "add+prod"}
+    assert "add+max" in {run.mix for run in three.ask(1, block)}
+
+
+def test_two_slots_take_up_a_block_together() -> None:
+    """Both runs of these blocks take the same time, so no block starts before the last one is complete."""
+    searcher = Pairs(TWO, aim="decide")
+    trace = simulate(searcher, HALF, workers=2)
+    assert trace.busy == pytest.approx(1.0, abs=0.01)
+    one_by_one = Pairs(TWO, aim="decide")
+    simulate(one_by_one, HALF, workers=1)
+    assert searcher.blocks == one_by_one.blocks
+
+
 def test_known_runs_do_not_influence_the_blocks() -> None:
     """This assumes that the outcomes are the same."""
     searcher, informed = Pairs(TWO, aim="decide"), Pairs(TWO, aim="decide")

@@ -87,3 +87,13 @@ def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
     assert training.left_s(1000, 30.0) == pytest.approx(40.0)
     assert training.left_s(1000, 50.0) == pytest.approx(20.0)
     assert training.left_s(1000, 71.0) is None, "it takes longer than its rate said"
+
+
+def test_a_run_is_ending_in_the_last_fifth_of_its_time(tmp_path: Path) -> None:
+    """100 steps in 5 s, so the last fifth of 1,000 steps takes 10 s."""
+    campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
+    training = Run(campaign.ticket(Request("add", 8, 0)), RunState.TRAINING)
+    training.evaluated(Evaluation(700, 1.0, {}), now=25.0)
+    assert not training.is_ending(1000, 25.0), "the rate is unknown"
+    training.evaluated(Evaluation(800, 1.0, {}), now=30.0)
+    assert [training.is_ending(1000, now) for now in (30.0, 30.1, 39.9, 40.1)] == [False, True, True, False]
