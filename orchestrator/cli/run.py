@@ -18,6 +18,7 @@ from orchestrator.cli.options import (
     HomeOption,
     OneSweep,
     SpaceName,
+    as_in_run,
     hardware_at,
     load_variants,
     open_sweep,
@@ -195,10 +196,8 @@ def reproduce_command(
         bool, typer.Option("--only-table", help="Run nothing: compare the sweeps that the home already has.")
     ] = False,
     home: HomeOption = HOME,
-    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
-    ] = "ray",
+    address: Annotated[str | None, as_in_run("address")] = None,
+    engine: Annotated[str, as_in_run("engine")] = "ray",
 ) -> None:
     """Run all experiments and compare them with expectations.
 
