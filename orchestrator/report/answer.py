@@ -29,6 +29,16 @@ class TaskAnswer:
 
 
 @dataclass(frozen=True)
+class GivenUp:
+    """Runs of a mix whose target was given up before their end: their number, how many of them were trained on
+    nevertheless, and how many of those learned it late. Late learners count as not learned."""
+
+    runs: int
+    whole: int
+    late: int
+
+
+@dataclass(frozen=True)
 class MixAnswer:
     """The answer for one mix.
 
@@ -44,6 +54,7 @@ class MixAnswer:
         budget: Steps and examples, as a multiple of the settings' values.
         seen: Examples of the target, relative to a mix of the target alone with the settings' budget.
         stopped: True if the user stopped the search for this mix.
+        given_up: Runs whose outcome was settled before their end as not learned, or None without such runs.
     """
 
     mix: str
@@ -61,6 +72,7 @@ class MixAnswer:
     budget: float = 1.0
     seen: float = 1.0
     stopped: bool = False
+    given_up: GivenUp | None = None
 
     @property
     def runs(self) -> int:
@@ -243,7 +255,16 @@ def _mix_answers(
             composition=mix.composition,
             budget=mix.budget,
             seen=mix.seen(spec.target) if family.compares_mixes else mix.budget,
+            given_up=_given_up(spec, family, runs, learned),
         )
+
+
+def _given_up(spec: SweepSpec, family: Family, ended: Sequence[EndedRun], learned: float) -> GivenUp | None:
+    """Count the runs that were given up. A few of them were trained on, to show how many would have learned later."""
+    runs = [(config, outcome) for config, outcome in ended if outcome.settled(spec.target) is False]
+    whole = [outcome for config, outcome in runs if outcome.steps >= family.steps(config)]
+    late = sum(has_learned(one.accuracy[spec.target], one.floor[spec.target], learned=learned) for one in whole)
+    return GivenUp(len(runs), len(whole), late) if runs else None
 
 
 def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> Iterator[TaskAnswer]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.report.answer import GivenUp, answer
+from orchestrator.report.words.findings import caveats, late_words
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.results import learned_runs
 from orchestrator.space.observations import observe, point_of
@@ -88,6 +90,20 @@ def test_a_settled_outcome_decides_whether_a_run_learned() -> None:
         assert learned_runs({Request("add", 8, 0): observation}, 0.8)["add", 8, 0] is bool(settled)
         assert has_learned(accuracy, 0.2) is not bool(settled)
     assert learned_runs({Request("add", 8, 0): Observation(0.95, 0.2)}, 0.8)["add", 8, 0] is True
+
+
+def test_late_learners_are_counted_and_said_by_mix() -> None:
+    spec = load_space("add_vs_add_prod", "smoke", [RULE])
+    runs = []
+    for seed, (steps, accuracy) in enumerate([(45, 0.2), (60, 0.2), (60, 0.95), (45, 0.2)]):
+        outcome = Outcome(Status.FINISHED, steps, {"add": accuracy}, {"add": 0.2}, measures={"settled_add": 0.0})
+        runs.append((spec.config(Request("add", 8, seed)), outcome))
+    result = answer(spec, runs)
+    assert (result.mix("add").given_up, result.mix("add+prod").given_up) == (GivenUp(4, 2, 1), None)
+    said = "4 runs of add were given up early. 2 of them trained on, and 1 learned late; still, it counts as given up."
+    assert said in caveats(result)
+    unknown = "4 runs of add were given up early, and none of them was trained on to see whether it learned late."
+    assert late_words("add", GivenUp(4, 0, 0), "learned") == unknown
 
 
 def test_an_earlier_phase_trains_in_full() -> None:

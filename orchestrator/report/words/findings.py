@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer import Answer, GivenUp, MixAnswer
 from orchestrator.report.claims import Claim, Obstacle, claim_of, learned_by_half, unplaced
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
@@ -219,7 +219,17 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", failed_means)):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
+    lines += [late_words(called(mix), mix.given_up, answer.words.learned) for mix in answer.mixes if mix.given_up]
     return tuple(lines)
+
+
+def late_words(name: str, given_up: GivenUp, learned: str) -> str:
+    """Return how many runs of a mix were given up, and how many of those trained on ``learned`` in the end."""
+    text = f"{counted(given_up.runs, 'run')} of {name} {'was' if given_up.runs == 1 else 'were'} given up early"
+    if not given_up.whole:
+        return f"{text}, and none of them was trained on to see whether it {learned} late."
+    as_given_up = f"; still, {'it counts' if given_up.late == 1 else 'they count'} as given up" if given_up.late else ""
+    return f"{text}. {given_up.whole} of them trained on, and {given_up.late} {learned} late{as_given_up}."
 
 
 def conditions(answer: Answer) -> tuple[str, ...]:
