@@ -78,6 +78,7 @@ lint: $(STAMP) ## Check style and types.
 bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a CPU: some minutes.
 	$(BIN)/python -m tests.bench.throughput --device cpu --quick
 	$(BIN)/python -m tests.bench.overhead --runs 200
+	$(BIN)/python -m tests.bench.first_step
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

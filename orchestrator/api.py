@@ -289,7 +289,7 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
     if not isinstance(space, SweepSpec):
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
-        spec = space
+        spec = space.model_copy(update={})  # Somebody may have changed a value inside it, such as a recipe.
     else:
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")

@@ -19,8 +19,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from orchestrator.system.hardware import Hardware, Machine
-from trainables.base import Arm, Family, RunConfig
-from trainables.transformer.native import NATIVE
+from trainables.base import Arm, Family, RunConfig, Speed
 
 LEARNED, UNLEARNED = 0.98, 0.2
 """Accuracies of runs in a rehearsal, at or above the transition and below it."""
@@ -32,18 +31,13 @@ only; a grid with all of them would be an unfair comparison."""
 SOONER = 0.6
 """In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
 
-NATIVE_RATE, NATIVE_HALF = 9.2e10, 800.0
-CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
-GPU_RATE, GPU_HALF = 3.0e13, 36_000.0
-"""Operations per second of a large model on one core with the native step, on one core with torch, and on one GPU; and
-the parameters at which overhead halves that rate.
-
-Torch: fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared server (within 30%;
-expect a factor of three elsewhere). Native step: whole runs of the profile `laptop`, two at a time on two cores: 20 s
-at n_embed 16, 23 at 18, 29 at 20, 38 at 24 and 51 at 28 (within 4%). GPU: stacks of 64 runs of the profile `paper` on
-an H100 in float32, 239 us per run and step at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the
-gradients of matrices were computed in parts (trainables/transformer/model.py).
-"""
+CPU_SPEED = Speed(4.5e10, 17_000.0)
+"""Speed of torch on one core, fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
+server (within 30%; expect a factor of three elsewhere)."""
+GPU_SPEED = Speed(3.0e13, 36_000.0)
+"""Speed of torch on a GPU, from stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step
+at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the gradients of matrices were computed in parts
+(trainables/transformer/model.py)."""
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
@@ -232,8 +226,7 @@ def _shared(mix: Arm) -> int:
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
     share = spec.resources.gpu_per_stack
-    native = spec.make_family().training_step(spec.resources.device) == NATIVE
-    rate, half = (GPU_RATE, GPU_HALF) if share else (NATIVE_RATE, NATIVE_HALF) if native else (CPU_RATE, CPU_HALF)
+    rate, half = spec.make_family().speed(spec.resources.device) or (GPU_SPEED if share else CPU_SPEED)
     if share:  # Processes that share a GPU take turns.
         rate *= min(1.0, AUTO_GPU_SHARE if share == AUTO else share)
     return flops / (rate * parameters / (parameters + half))

@@ -131,5 +131,5 @@ def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
     """Return the sweep with numbers for stack settings that are ``auto``: the GPU share, the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
-        spec = spec.model_copy(update={"resources": shared})
-    return spec.model_copy(update={"search": spec.search.with_stack(StackSizes(spec, hardware).together())})
+        spec = spec.substitute(resources=shared)
+    return spec.substitute(search=spec.search.with_stack(StackSizes(spec, hardware).together()))

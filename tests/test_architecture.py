@@ -185,6 +185,13 @@ def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
     assert upward == set()
 
 
+def test_only_the_doctor_knows_a_kind_of_model() -> None:
+    """Everything else asks the family of a sweep."""
+    kinds = ("trainables.transformer", "trainables.reparametrization", "trainables.tasks")
+    importers = {line.split()[0] for line in offences("orchestrator", kinds)}
+    assert importers == {"orchestrator.doctor.gpu", "orchestrator.doctor.machine"}
+
+
 def test_imports_have_no_cycles() -> None:
     """Imports for type checking count too."""
     known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainables.contract.simple import SimpleFamily, SimpleSettings
 
 __all__ = ["SimpleFamily", "SimpleSettings"]
+
+IMPORTED_AT = time.time()
+"""When this package was imported, which is before any family was defined: a class needs its base class first."""
 
 
 def __getattr__(name: str) -> Any:

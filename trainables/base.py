@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trainables.contract.arms import Arm, Mix
-from trainables.contract.family import Family, Learner
+from trainables.contract.family import Family, Learner, Speed
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until
 from trainables.contract.settings import SettingsError
 from trainables.contract.words import Words
 
 __all__ = ["Arm", "Evaluation", "Family", "Learner", "Mix", "Outcome", "Parameters", "Report", "RunConfig"]
-__all__ += ["SettingsError", "Start", "Status", "Until", "Words"]
+__all__ += ["SettingsError", "Speed", "Start", "Status", "Until", "Words"]

@@ -45,8 +45,15 @@ SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 NewestSweep = Annotated[str | None, typer.Argument(metavar="SWEEP", help=f"{SWEEP_HELP} By default the newest.")]
-HOME_HELP = RunOptions.__dataclass_fields__["home"].metadata["option"]["help"]
-HomeOption = Annotated[Path, typer.Option(parser=_home, metavar="DIR", help=HOME_HELP)]
+
+
+def as_in_run(name: str, **settings: Any) -> Any:
+    """Return the option of `run` with this name, for another command that has it too."""
+    described = RunOptions.__dataclass_fields__[name].metadata["option"]
+    return typer.Option(*described["names"], help=described["help"], metavar=described["metavar"], **settings)
+
+
+HomeOption = Annotated[Path, as_in_run("home", parser=_home)]
 
 
 def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

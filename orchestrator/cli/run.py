@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from orchestrator.cli.options import (
     HomeOption,
     OneSweep,
     SpaceName,
+    as_in_run,
     hardware_at,
     load_variants,
     open_sweep,
@@ -89,7 +91,9 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
       plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
     """
     hardware, console = hardware_at(None), Console()
-    for spec in load_variants(space, options, hardware):
+    specs = load_variants(space, options, hardware)
+    _check_expected(space, options, specs, hardware)
+    for spec in specs:
         spec.check_device()
         spec.check_counts()
         print_plan(spec, hardware, console)
@@ -195,10 +199,8 @@ def reproduce_command(
         bool, typer.Option("--only-table", help="Run nothing: compare the sweeps that the home already has.")
     ] = False,
     home: HomeOption = HOME,
-    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="ray|local", help="Train under Ray, or one stack after another in this process.")
-    ] = "ray",
+    address: Annotated[str | None, as_in_run("address")] = None,
+    engine: Annotated[str, as_in_run("engine")] = "ray",
 ) -> None:
     """Run all experiments and compare them with expectations.
 
@@ -256,6 +258,25 @@ def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experime
     specs = load_variants(name, choice, hardware)
     resolved = [_resolved(statement, specs, f"{file.source}, expects") for statement in expected]
     return Experiment(name, choice, tuple(specs), tuple(resolved))
+
+
+def _check_expected(name: str, options: SpaceOptions, specs: Sequence[SweepSpec], hardware: Hardware) -> None:
+    """Check the names in a space's `expects:`. Raises ``UserError`` for a mix, probe or variant that no profile has.
+
+    A plan with other mixes or probes than the file's is not what the statements are about.
+    """
+    space = open_space(name)
+    if any(re.match(r"(mixes|probes|recipes)\b", override) for override in options.overrides):
+        return
+    for statement in expectations_of(space.files[0]):
+        if options.variant is not None and not statement.is_about(options.variant):
+            continue
+        try:
+            _resolved(statement, specs, f"{space.source}, expects")
+        except UserError:
+            chosen = [replace(options, profile=profile) for profile in space.profiles]
+            others = [spec for choice in chosen for spec in load_variants(name, choice, hardware)]
+            _resolved(statement, [*specs, *others], f"{space.source}, expects")
 
 
 def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:

@@ -27,11 +27,10 @@ from orchestrator.stacks import FULL, stack_bytes, stack_id
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
-from trainables.base import Evaluation, Learner, Outcome, Report, Status
+from trainables.base import Evaluation, Family, Learner, Outcome, Report, Status
 from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
-from trainables.transformer.gpu_step import lacking
 
 
 class StackWorker:
@@ -199,7 +198,8 @@ class StackWorker:
         """Return a learner of the unfinished runs, at the checkpoint or at step 0. Raises ``MemoryError`` if it cannot
         fit."""
         checkpoint = self._checkpoint()
-        self._messages += prepare_device(self._spec.resources)
+        prepare_device(self._spec.resources)
+        self._messages += slowness(self._family, self._spec.resources)
         self._places = list(self._open)
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
@@ -277,17 +277,19 @@ def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
     return Checkpoints(scratch(spec.resources.scratch) / "checkpoints" / job.sweep_id)
 
 
-def prepare_device(resources: Resources) -> tuple[str, ...]:
-    """Set the threads of a CPU, or limit this process to the stack's share of the GPU's memory. Return the reasons for
-    slow training on this machine."""
+def prepare_device(resources: Resources) -> None:
+    """Set the threads of a CPU, and limit this process to the stack's share of the GPU's memory."""
     torch.set_num_threads(resources.threads_per_stack)
-    if not _on_gpu(resources):
-        return ()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(device_bytes(resources) / total)
-    if not (missing := lacking()):
-        return ()
-    return (f"GPU training on {platform.node()} is not compiled, so it is slower: install {', '.join(missing)}",)
+    if _on_gpu(resources):
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(device_bytes(resources) / total)
+
+
+def slowness(family: Family, resources: Resources) -> tuple[str, ...]:
+    """Return why a family trains slowly on the GPU of this machine, with its name, or nothing. The driver has said the
+    same about CPUs before the sweep."""
+    why = family.slowness(resources.device) if _on_gpu(resources) else ""
+    return (f"{platform.node()}: {why}",) if why else ()
 
 
 def device_bytes(resources: Resources) -> float:

@@ -97,7 +97,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             files.directory.mkdir(parents=True)
             break
     if fresh:
-        spec = spec.model_copy(update={"salt": files.id})
+        spec = spec.checked().substitute(salt=files.id)
     try:
         spec = write_spec(files, spec)
         begun = Begun(

@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -45,6 +46,8 @@ NO_RESULT = frozenset(
     {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
 )
 """Keys of a specification that do not change results."""
+INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt"})
+"""Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
 LISTED = Field(strict=False)
 """A tuple that may be written as a list."""
 
@@ -100,6 +103,8 @@ class SweepSpec(BaseModel):
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
+    _was_checked: bool = PrivateAttr(default=False)
+    """False for a specification that was made by ``model_construct``."""
 
     @model_validator(mode="before")
     @classmethod
@@ -178,16 +183,19 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        settings: Any = parse(load_family(info.data["family"]).Settings, value)
+        kind = load_family(info.data["family"]).Settings
+        settings: Any = parse(kind, value)
         if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
             raise InvalidDataError(*mistakes)
-        return settings
+        # Read again as the stored sweep will be read: a default may have another type than its field.
+        return parse(kind, plain_value(settings))
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
         _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
+        self._was_checked = True
         return self
 
     def _mistakes(self) -> list[Mistake]:
@@ -381,17 +389,26 @@ class SweepSpec(BaseModel):
         except (PydanticSerializationError, TypeError, AttributeError) as error:
             raise UserError(f"this specification has a value that cannot be written to a file: {error}") from error
 
+    def substitute(self, **values: Any) -> Self:
+        """Return a copy with other values of :data:`INDEPENDENT` keys, without checking it again. The values are from
+        another checked specification of the same models, or were computed by this program."""
+        assert self._was_checked
+        assert values.keys() <= INDEPENDENT
+        return super().model_copy(update=values)
+
     def checked(self) -> Self:
-        """Return the sweep, checked like a file because ``model_construct`` skips checks. Raises :class:`UserError`."""
-        return self.model_copy(update={})
+        """Return the sweep itself, or a checked copy because ``model_construct`` skips checks. Raises
+        :class:`UserError`."""
+        return self if self._was_checked else self.model_copy(update={})
 
     def refreshed(self) -> Self:
-        """Return :meth:`checked`, with the code of the family as it is in its files now. Also raises
-        :class:`SettingsError`, if that code cannot be imported."""
+        """Return the sweep with the code of the family as it is in its files now. If that is other code, the sweep is
+        checked again. Raises as :meth:`checked`, and :class:`SettingsError` if that code cannot be imported."""
         if self.folder:
             search_in(self.folder)
         refresh_family(self.family)
-        return self.checked()
+        is_same = load_family(self.family) is self.family_class and source_hash(self.family) == self.source
+        return self.checked() if is_same else self.model_copy(update={})
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from rich.console import Console
 
@@ -87,8 +86,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if resumed is None:
             sweep = create_sweep(spec, home, fresh=options.fresh)
         else:  # These do not change results.
-            current = {"resources": spec.resources, "probes": spec.probes, "code": spec.code}
-            sweep = replace(resumed, spec=resumed.spec.model_copy(update=current))
+            current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
+            sweep = replace(resumed, spec=current)
         if options.begun is not None:
             options.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
@@ -134,11 +133,11 @@ def _remember_code(spec: SweepSpec) -> None:
 def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
     """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
     earlier = extended.spec
-    changes: dict[str, Any] = {"salt": earlier.salt}
+    spec = spec.substitute(salt=earlier.salt)
     tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
     if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
-        changes["tuned"] = {mix: earlier.tuned[mix] for mix in spec.mix_named}
-    return spec.model_copy(update=changes)
+        return spec.model_copy(update={"tuned": {mix: earlier.tuned[mix] for mix in spec.mix_named}})
+    return spec
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
@@ -198,7 +197,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
         resumed = find_unfinished(spec, home)
     if resumed is not None:
         resumed.files.check_free()
-        current = replace(resumed, spec=resumed.spec.model_copy(update={"code": spec.code}))
+        current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
         warning = check_resumed(current, retry_failed=options.retry_failed)
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))

@@ -12,13 +12,13 @@ INTERRUPTED = 130
 
 
 class SweepError(Exception):
-    """A failure that the user did not cause, such as a full disk or an unresponsive server. Exit code 1."""
+    """An error whose message tells a user enough, without a traceback. Exit code 1: a failure, such as a full disk."""
 
     exit_code = 1
 
 
 class UserError(SweepError, ValueError):
-    """A mistake by the user. The message contains what was given, what is allowed and where. Exit code 2."""
+    """A mistake of the user. The message contains what was given, what is allowed and where. Exit code 2."""
 
     exit_code = 2
 

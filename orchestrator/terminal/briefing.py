@@ -17,7 +17,6 @@ from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.stacks import settled
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.text import number, rough_duration
-from trainables.transformer.native import TORCH, missing
 
 MOST_NUMBERS = 12
 """Maximum number of sizes or seeds listed individually."""
@@ -126,10 +125,9 @@ def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
 
 
 def _slow_training(spec: SweepSpec) -> str:
-    """Return why torch trains in place of the faster native step, and the remedy, or ``""`` if it does not."""
+    """Return why this machine trains slowly, and the remedy, or ``""``. GPUs are often in another machine."""
     device = spec.resources.device
-    why = missing() if device == "cpu" and spec.make_family().training_step(device) == TORCH else None
-    return "" if why is None else f"{why[0]}: {why[1]}"
+    return spec.make_family().slowness(device) if device == "cpu" else ""
 
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:

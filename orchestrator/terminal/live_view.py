@@ -265,9 +265,11 @@ def _times(snapshot: Snapshot) -> str:
 
 def _costs(snapshot: Snapshot) -> str:
     """Return ``1 h 05 min of training so far (34% of the whole grid)``."""
-    if snapshot.trained_s < 1:
+    if not any(counts.total() for counts in snapshot.counts.values()) and not snapshot.trained_s:
         return "no run has ended yet"
-    text = f"{duration(snapshot.trained_s)} of training so far"
+    # Reused runs were not trained here, and the runs of small families take milliseconds.
+    spent = "less than a second" if snapshot.trained_s < 1 else duration(snapshot.trained_s)
+    text = f"{spent} of training so far"
     if snapshot.grid_s:
         share = snapshot.trained_s / snapshot.grid_s
         text += f" ({f'{share:.0%}' if share >= 0.01 else 'under 1%'} of the whole grid)"

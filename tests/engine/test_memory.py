@@ -12,11 +12,13 @@ import torch
 from orchestrator.engine import worker
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.space.resources import Resources
+from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError
 from tests.scripted import events
-from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Status
+from trainables.transformer import gpu_step
 
 
 def stack_spec(log: Path, **settings: int) -> SweepSpec:
@@ -110,12 +112,20 @@ def test_an_unusable_gpu_is_distinguished_from_errors_of_its_code(message: str, 
 
 
 def test_uncompiled_gpu_steps_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "lacking", lambda: ("Triton",))
-    assert worker.prepare_device(Resources()) == ()
+    monkeypatch.setattr(gpu_step, "lacking", lambda: ("Triton",))
+    family = load_space("add_vs_add_prod", "smoke").make_family()
+    assert worker.slowness(family, Resources()) == ()
     monkeypatch.setattr(torch, "cuda", MagicMock())
-    monkeypatch.setattr(worker, "device_bytes", lambda resources: 1)
-    [output] = worker.prepare_device(Resources(gpu_per_stack=1))
-    assert "Triton" in output
+    [output] = worker.slowness(family, Resources(gpu_per_stack=1))
+    assert output.endswith("training on a GPU is not compiled, so it is slower: install Triton")
+
+
+@pytest.mark.parametrize("space", ["tests", "reparametrization_heat"])
+def test_families_without_compiled_steps_are_not_warned_of_them(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_step, "lacking", lambda: ("Triton",))
+    monkeypatch.setattr(torch, "cuda", MagicMock())
+    one = spec() if space == "tests" else load_space(space, "smoke", variant="work")
+    assert worker.slowness(one.make_family(), Resources(gpu_per_stack=1)) == ()
 
 
 @pytest.mark.night

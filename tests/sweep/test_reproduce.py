@@ -150,9 +150,19 @@ def test_all_statements_can_be_checked_with_other_settings(place: Path) -> None:
 def test_invalid_statements_are_named(place: Path, wrong: str, output: str) -> None:
     """They are reported even in a space without profiles."""
     (place / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
-    message = command("reproduce", "wrong.yaml").refused()
-    assert "wrong.yaml" in message
-    assert output in message
+    for named in ("reproduce", "plan"):
+        message = command(named, "wrong.yaml").refused()
+        assert "wrong.yaml" in message
+        assert output in message
+
+
+def test_a_plan_with_other_mixes_or_of_another_profile_keeps_the_statements(place: Path) -> None:
+    statement = "{claim: A, source: B, finds: fewer, mix: add+max}"
+    more = "profiles: {tiny: {}, more: {mixes: [add, add+prod, add+max]}}"
+    (place / "two.yaml").write_text(HELPS.split("expects:")[0] + f"expects: [{statement}]\n{more}\n")
+    for profile in ("tiny", "more"):
+        command("plan", "two.yaml", "--profile", profile).succeeded()
+    command("plan", "helps.yaml", "--set", "mixes=[add, add+max]").succeeded()
 
 
 def test_a_space_does_not_inherit_statements(place: Path) -> None:

@@ -108,6 +108,19 @@ def test_the_status_line_has_placeholders_before_the_first_run_ends() -> None:
 
 
 @pytest.mark.parametrize(
+    ("trained_s", "words"),
+    [(0.0, "less than a second"), (0.4, "less than a second"), (1.0, "1 s"), (62.0, "1 min 02 s")],
+)
+def test_runs_that_took_no_time_have_ended(trained_s: float, words: str) -> None:
+    """Reused runs took none here, and those of small families take milliseconds."""
+    mix = MixProgress("add", None, None, 6, done=False)
+    counts = {"add": Counter({Status.FINISHED: 2})}
+    line = status_line(Snapshot("n_embed", (8, 16), (mix,), counts=counts, trained_s=trained_s))
+    assert line.startswith("add not yet, 2 done, 0 now; ")
+    assert line.endswith(f"; {words} of training so far")
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"left_s": 360}, "about 6 min left"),

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -51,6 +51,13 @@ class Learner(ABC):
         Take only the parts that a run's ``start`` names. Called at most once, at step 0, for arms of several phases.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
+
+
+class Speed(NamedTuple):
+    """Operations per second of a large model, and the parameters at which overhead halves that rate."""
+
+    flops_per_s: float
+    half_parameters: float
 
 
 class Family(ABC):
@@ -164,6 +171,14 @@ class Family(ABC):
     def training_step(self, device: str) -> str:
         """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
         return ""
+
+    def slowness(self, device: str) -> str:
+        """Return why this machine trains more slowly on this device than it could, and the remedy, or ``""``."""
+        return ""
+
+    def speed(self, device: str) -> Speed | None:
+        """Return the speed of a core or a GPU, for estimates of time, or None to assume that of torch."""
+        return None
 
     def check_device(self, device: str) -> None:  # noqa: B027 - most families train on any device
         """Raise :class:`SettingsError` if this device cannot train with the settings."""

@@ -14,13 +14,14 @@ import inspect
 import io
 import os
 import sys
-import time
 import tokenize
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakKeyDictionary
+
+from trainables import IMPORTED_AT
 
 PRODUCT = ("trainables", "orchestrator", "search_spaces")
 """Packages of this project. The versions of its families are in keys of runs, so their source is not hashed."""
@@ -31,8 +32,6 @@ INSTALLED = ("site-packages", "dist-packages")
 DIGITS = 16
 """Hex digits of a hash."""
 
-_BEGUN = time.time()
-"""When this module was imported, which is before any family was defined: a class needs its base class first."""
 _folders: list[str] = []
 """Folders at the end of the search path that :func:`search_in` keeps in order, the one named last first."""
 _current = ""
@@ -121,7 +120,7 @@ def reload_changed(module_name: str) -> None:
     files = _own_files(module_name)
     now, changed = _hash_of_files(files), max((file.stat().st_mtime for file in files.values()), default=0.0)
     # Whoever imported the module may have changed it afterwards, but not before this program was imported.
-    is_old = _known[module] != now if module in _known else changed > _BEGUN
+    is_old = _known[module] != now if module in _known else changed > IMPORTED_AT
     if is_old:
         importlib.invalidate_caches()
         for name, file in files.items():

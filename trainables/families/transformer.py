@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from trainables.base import Arm, Family, Learner, Mix, Parameters, RunConfig, SettingsError, Start
+from trainables.base import Arm, Family, Learner, Mix, Parameters, RunConfig, SettingsError, Speed, Start
 from trainables.contract.settings import described_fields, digest_of, require
 from trainables.contract.tables import Integers
 from trainables.tasks.expression_task import ExpressionTask
@@ -23,7 +23,7 @@ from trainables.transformer.architecture import (
 )
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.initialization import scale_warning
-from trainables.transformer.native import NATIVE, TORCH, can_train
+from trainables.transformer.native import NATIVE, SPEED, TORCH, can_train, missing
 from trainables.transformer.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -133,6 +133,18 @@ class TransformerFamily(Family):
 
     def training_step(self, device: str) -> str:
         return NATIVE if can_train(self.settings.model, self.settings.training, device) else TORCH
+
+    def slowness(self, device: str) -> str:
+        if device.startswith("cuda"):
+            from trainables.transformer.gpu_step import lacking  # Imports torch.
+
+            tools = ", ".join(lacking())
+            return f"training on a GPU is not compiled, so it is slower: install {tools}" if tools else ""
+        why = missing() if self.training_step(device) == TORCH else None
+        return "" if why is None else f"{why[0]}: {why[1]}"
+
+    def speed(self, device: str) -> Speed | None:
+        return SPEED if self.training_step(device) == NATIVE else None
 
     def compiles(self, device: str) -> bool:
         if not device.startswith("cuda"):
