@@ -43,6 +43,8 @@ PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
 """Directories of a home that an archive or a record can fill."""
 MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
 """Files in the directories of sweeps and runs, by the name of the directory above."""
+DATABASE = "mlflow.db"
+"""The record in a home, next to the directory of its files."""
 LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
 """Loaders of modules in a folder, by the ends of their names."""
 MOST_BYTES = 1 << 20
@@ -147,9 +149,14 @@ def _is_private_group(group: int) -> bool:
 
 
 def is_in_sweep(folder: Path) -> bool:
-    """Return True for the directory of a sweep or a run, or below one."""
-    places = ((place, MARKS.get(place.parent.name)) for place in (folder, *folder.parents))
-    return any(mark is not None and (place / mark).exists() for place, mark in places)
+    """Return True for the directory of a sweep, a run or a record's files, or below one."""
+    for place in (folder, *folder.parents):
+        mark = MARKS.get(place.parent.name)
+        if mark is not None and (place / mark).exists():
+            return True
+        if place.name == "artifacts" and (place.parent / DATABASE).exists():
+            return True
+    return False
 
 
 class _Found(NamedTuple):

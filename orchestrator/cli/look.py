@@ -322,6 +322,7 @@ def ui_command(
     The printed address contains a token, so that other users of this machine cannot open the pages.
     """
     from orchestrator.record.mlflow_server import ALL, places, serve  # MLflow takes a second to import.
+    from orchestrator.site.mlflow_proxy import MlflowPage
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import MLFLOW, serving
 
@@ -337,12 +338,14 @@ def ui_command(
     # A sweep that just started left an empty file, in which MLflow's server would make tables while the sweep does.
     with store.store_errors(chosen):
         store.make_database(chosen.database)
-    if (before := store.moved_from(chosen)) is not None:
+    if outside := store.outside_files(chosen):
         rebuild = command_line("sync", "--rebuild", "--home", home)
-        warn(f"this home was moved from {before}, so MLflow's page lacks its pictures and files: run `{rebuild}`")
+        warn(f"{outside}, so MLflow's page does not show pictures and files: run `{rebuild}`")
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")
-    with environment.socket_directory() as directory, serving(pages, port, directory / "mlflow") as shown:
-        echo(f"Serving all sweeps at {shown}")
-        echo("The token in the address opens all pages, so keep it to yourself. MLflow's page, which is linked there,")
-        echo("is ready in a few seconds. Press Ctrl-C to stop.")
-        raise typer.Exit(serve(chosen, directory / "mlflow"))
+    with environment.socket_directory() as directory:
+        page = MlflowPage(directory / "mlflow", has_files=not outside)
+        with serving(pages, port, page) as shown:
+            echo(f"Serving all sweeps at {shown}")
+            echo("The token in the address opens all pages, so keep it to yourself. MLflow's page, which is linked")
+            echo("there, is ready in a few seconds. Press Ctrl-C to stop.")
+            raise typer.Exit(serve(chosen, page.socket))

@@ -6,10 +6,10 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_database import open_database
 from orchestrator.home.foreign_files import KEY, NAME
 from orchestrator.system.files import is_directory, is_file
 
@@ -48,12 +48,11 @@ def _odd_records(database: Path) -> Iterator[str]:
     if not is_file(database):
         return
     try:
-        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-            rows = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,)).fetchmany(
-                100
-            )
-    except sqlite3.Error as error:
+        with open_database(database) as connection:
+            views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchmany(100)
+            yield from (f"{database} has a view {name!r:.80}, which MLflow does not make" for (name,) in views)
+            if not views:  # Reading a view might not end.
+                known = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,))
+                yield from (f"{database} has a record with the id {run_id!r:.80}" for (run_id,) in known.fetchmany(100))
+    except (sqlite3.Error, ValueError) as error:
         yield f"{database} cannot be read ({error}); `sync --rebuild` makes a new one"
-        return
-    for [run_id] in rows:
-        yield f"{database} has a record with the id {run_id!r:.80}"

@@ -34,6 +34,7 @@ from orchestrator.record.store import (
     StoreError,
     all_runs,
     check,
+    hush,
     make_database,
     settle_client,
     store_errors,
@@ -53,8 +54,6 @@ ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED
 METRICS_A_CALL, PARAMS_A_CALL = 900, 100
 """Metrics and parameters per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
-QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
-"""Loggers that report migrations, or errors that the recorder already reports."""
 
 Held = dict[str, tuple[str, str]]
 """Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""
@@ -207,8 +206,7 @@ class MlflowTracker:
 
     @cached_property
     def _client(self) -> MlflowClient:
-        for name, level in QUIET.items():
-            logging.getLogger(name).setLevel(level)
+        hush()
         if self.store.database is not None:
             check(self.store)  # MLflow itself retries a damaged file for hours.
             make_database(self.store.database)

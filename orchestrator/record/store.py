@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from filelock import FileLock
 
-from orchestrator.home.foreign_files import checked_key, own_directory
+from orchestrator.home.foreign_database import Schema, open_database, schema_of
+from orchestrator.home.foreign_files import checked_key, own_directory, own_path
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import write_whole
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 SQLITE = "sqlite:///"
-TIMEOUT_S = 4.0
-"""Seconds to wait for a database."""
+QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
+"""Loggers of MLflow that report migrations, or errors that are also raised."""
 RUNS_A_PAGE = 10_000
 """Runs in one answer of a store; MLflow allows at most 50,000."""
 LONGEST = 400
@@ -48,10 +51,12 @@ class StoreError(SweepError):
 
 @dataclass(frozen=True)
 class Store:
-    """A tracking URI and the path of its SQLite database, or None if a server has the record."""
+    """A tracking URI and the path of its SQLite database, or None if a server has the record. ``is_named`` is True if
+    the user named the database, so nobody else wrote it."""
 
     uri: str
     database: Path | None = None
+    is_named: bool = field(default=False, compare=False)
 
     @property
     def shown(self) -> str:
@@ -99,7 +104,7 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
         raise UserError(f"{database} is a link, which is not followed: move the database there, or name its --home")
     if {"%", "?"}.intersection(str(database.resolve())):
         raise UserError(f"MLflow cannot keep {database.resolve()}: name a --home without % and ? in its path")
-    return Store(f"{SQLITE}{database.resolve()}", database.resolve())
+    return Store(f"{SQLITE}{database.resolve()}", database.resolve(), is_named=bool(uri))
 
 
 def check(store: Store) -> None:
@@ -117,28 +122,60 @@ def check(store: Store) -> None:
 def _check_database(store: Store, database: Path) -> None:
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(database, timeout=TIMEOUT_S, isolation_level=None)) as connection:
+        with open_database(database, to_write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
-    except (OSError, sqlite3.Error) as error:
+            schema = schema_of(connection)
+    except (OSError, ValueError, sqlite3.Error) as error:
         raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD}") from error
+    if schema and not store.is_named and (others := schema ^ _expected_schema()):
+        names = ", ".join(sorted({name for name, _ in others})[:3])
+        raise StoreError(
+            f"the MLflow store {store.shown} has other tables than those of MLflow {version('mlflow')} ({names}). "
+            f"{REBUILD}"
+        )
 
 
-def moved_from(store: Store) -> Path | None:
-    """Return the directory where a home's artifacts were when they were recorded, if it was moved since and MLflow
-    therefore does not find them. Otherwise return None. Call :func:`check` before."""
-    if store.database is None or not store.database.is_file():
-        return None
-    with closing(sqlite3.connect(f"{store.database.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT_S)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiments'").fetchone():
-            return None  # MLflow has not created its tables yet.
-        rows = connection.execute("SELECT name, artifact_location FROM experiments").fetchall()
-    for name, location in rows:
-        address = urlsplit(str(location))
-        recorded = Path(unquote(address.path))
-        is_ours = address.scheme == "file" and recorded.is_absolute() and recorded.parts[-2:] == (ARTIFACTS, name)
-        if is_ours and recorded.as_uri() != store.location_of(name) and not recorded.exists():
-            return recorded.parents[1]
-    return None
+def _expected_schema() -> Schema:
+    with open_database(_template()) as connection:
+        return schema_of(connection)
+
+
+def outside_files(store: Store) -> str:
+    """Return why MLflow would look for the record's files outside the home, or "". The home was moved or copied, or
+    somebody else wrote the record or made links. Call :func:`check` before. Raises :class:`StoreError`."""
+    if store.database is None or store.artifacts is None or store.is_named or not store.database.is_file():
+        return ""
+    with store_errors(store), open_database(store.database) as connection:
+        if not schema_of(connection):
+            return ""  # MLflow has not created its tables yet.
+        rows = connection.execute(
+            "SELECT artifact_location, 1 FROM experiments WHERE experiment_id IN (SELECT experiment_id FROM runs) "
+            "UNION SELECT artifact_uri, 3 FROM runs"
+        )
+        folders = {_artifacts_of(str(location), levels) for location, levels in rows}
+    for folder in sorted(folders):
+        if not _is_same(folder, store.artifacts):
+            return f"the record names files in {folder.removesuffix(f'/{ARTIFACTS}')}, outside this home"
+    links = (Path(place, name) for place, *names in os.walk(store.artifacts) for name in (*names[0], *names[1]))
+    link = next((path for path in (store.artifacts, *links) if path.is_symlink()), None)
+    return "" if link is None else f"{link} is a link"
+
+
+def _artifacts_of(location: str, levels: int) -> str:
+    """Return the directory of artifacts in a URI, which names a directory so many levels below, or the whole text if it
+    does not have this form."""
+    path = Path(unquote(location.removeprefix("file://")))
+    inner = path.parts[-levels:]
+    is_usual = location.startswith("file:///") and ".." not in inner and len(path.parts) > levels + 1
+    folder = path.parents[levels - 1] if is_usual else path
+    return str(folder) if is_usual and folder.name == ARTIFACTS else location[:LONGEST]
+
+
+def _is_same(folder: str, artifacts: Path) -> bool:
+    try:
+        return Path(folder) == artifacts or os.path.samefile(folder, artifacts)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
@@ -182,27 +219,40 @@ def settle_client() -> None:
 
 
 def make_database(database: Path) -> None:
-    """Create a database if it is missing, atomically.
-
-    MLflow takes 4 to 7 s on a busy machine to create a database, and cannot use an incomplete one. So each machine
-    creates it once, in its scratch directory, and copies it to every home.
-    """
-    from mlflow import MlflowClient, __version__
-
+    """Create a database if it is missing, atomically, as a copy of :func:`_template`."""
     if _has_content(database):
         return  # Without the lock, which a home that can only be read does not permit.
     database.parent.mkdir(parents=True, exist_ok=True)
-    template = scratch(None) / f"mlflow-{__version__}.db"
-    with FileLock(database.with_name(f".{database.name}.lock")):
+    with FileLock(own_path(database.with_name(f".{database.name}.lock"))):
         if _has_content(database):
             return
         with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as place:
             aside = Path(place, DATABASE)
-            if not template.exists():
-                MlflowClient(f"{SQLITE}{aside}").search_experiments(max_results=1)  # Makes the tables.
-                write_whole(template, aside.read_bytes())
-            shutil.copyfile(template, aside)
+            shutil.copyfile(_template(), aside)
             os.replace(aside, database)
+
+
+def _template() -> Path:
+    """Return an empty database of the installed MLflow.
+
+    MLflow takes 4 to 7 s on a busy machine to create a database, and cannot use an incomplete one. So each machine
+    creates it once, in its scratch directory.
+    """
+    template = scratch(None) / f"mlflow-{version('mlflow')}.db"
+    if not template.exists():
+        from mlflow import MlflowClient
+
+        hush()
+        with tempfile.TemporaryDirectory(prefix=".mlflow-", dir=template.parent) as place:
+            MlflowClient(f"{SQLITE}{place}/{DATABASE}").search_experiments(max_results=1)  # Makes the tables.
+            write_whole(template, Path(place, DATABASE).read_bytes())
+    return template
+
+
+def hush() -> None:
+    """Silence MLflow's loggers, after it was imported."""
+    for name, level in QUIET.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def _has_content(database: Path) -> bool:

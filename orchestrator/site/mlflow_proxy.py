@@ -35,8 +35,14 @@ RETURNED = (
     *("cache-control", "etag", "last-modified"),
 )
 """Headers of MLflow's answer that the browser receives."""
-FILES = re.compile(r"get-artifact|model-versions/get-artifact|ajax-api/\d\.0/mlflow(-artifacts)?/.*artifact.*")
-"""Addresses of files of the record. They are data, so the browser must not run them as pages."""
+PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
+"""Pattern of paths. MLflow would also decode ``%67et-artifact``, and skip doubled slashes."""
+FILES = re.compile(r"get-artifact|ajax-api/2\.0/mlflow/artifacts/list")
+"""Addresses of files of a run."""
+REFUSED = re.compile(r".*artifact.*|.*/traces/(get|batchGet)|.*/gateway-proxy|.*/get-download-uri")
+"""Other addresses that open files or connections of any place that the record names. Sweeps record no such things."""
+PAGES = re.compile(r"(static-files/.*)?")
+"""MLflow's own pages and scripts. Everything else is data, so the browser must not run it as a page."""
 
 
 class _UnixConnection(HTTPConnection):
@@ -52,9 +58,10 @@ class _UnixConnection(HTTPConnection):
 
 @dataclass(frozen=True)
 class MlflowPage:
-    """MLflow's server at a Unix socket."""
+    """MLflow's server at a Unix socket. It is not asked for files if the record names some outside its home."""
 
     socket: Path
+    has_files: bool = True
 
     def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
@@ -72,4 +79,8 @@ class MlflowPage:
 
 def is_allowed(method: str, path: str) -> bool:
     """Return True for a request that MLflow may receive."""
-    return method == "GET" or bool(READS.fullmatch(path) or ANNOTATES.fullmatch(path))
+    if not PATH.fullmatch(path):
+        return False
+    if method == "GET":
+        return bool(FILES.fullmatch(path)) or not REFUSED.fullmatch(path)
+    return bool(READS.fullmatch(path) or ANNOTATES.fullmatch(path))

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from orchestrator.report.page import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
-from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, RETURNED, MlflowPage, is_allowed
+from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, PAGES, RETURNED, MlflowPage, is_allowed
 from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import SweepError, UserError
 
@@ -47,6 +46,7 @@ LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
     "{file} in the home contains it, too."
 )
+OUTSIDE = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
 TRIED = 20
 """Number of ports to try after the first."""
 
@@ -65,11 +65,11 @@ def free_port(first: int) -> int:
 
 
 @contextmanager
-def serving(pages: SweepPages, port: int, mlflow: Path | None = None) -> Iterator[str]:
-    """Serve the pages within a block, and yield the address with the token. ``mlflow`` is the socket of MLflow's
-    server. Raises :class:`UserError` for a taken port, or a home that cannot be written."""
+def serving(pages: SweepPages, port: int, mlflow: MlflowPage | None = None) -> Iterator[str]:
+    """Serve the pages within a block, and yield the address with the token. Raises :class:`UserError` for a taken port,
+    or a home that cannot be written."""
     try:
-        server = _Server(port, pages, None if mlflow is None else MlflowPage(mlflow))
+        server = _Server(port, pages, mlflow)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -179,6 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.mlflow is None:
             self.send_error(HTTPStatus.NOT_FOUND, explain="This server has no record.")
             return
+        if FILES.fullmatch(path) and not self.server.mlflow.has_files:
+            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE)
+            return
         body = self.rfile.read(int(length))
         answer = self.server.mlflow.request(self.command, path, query, dict(self.headers.items()), body)
         if answer is None:
@@ -186,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with answer:
             self.send_response(answer.status)
-            policy = SANDBOX if FILES.fullmatch(path) else MLFLOW_POLICY
+            policy = MLFLOW_POLICY if PAGES.fullmatch(path) else SANDBOX
             returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED}
             self._send_headers(returned | {"Content-Security-Policy": policy})
             shutil.copyfileobj(answer, self.wfile)

@@ -111,6 +111,25 @@ def test_a_home_cannot_name_code_in_it_or_in_the_working_directory(foreign: Path
     assert not directory.exists()
 
 
+@pytest.mark.parametrize("route", ["plan", "like", "trust"])
+def test_files_of_a_record_cannot_name_code_next_to_them(route: str, foreign: Path, tmp_path: Path) -> None:
+    """A record keeps its search space, and somebody else may have put a module next to it."""
+    files = foreign / "results" / "artifacts" / "logistic" / ("0" * 32) / "artifacts"
+    files.mkdir(parents=True)
+    (foreign / "results" / "mlflow.db").touch()
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    directory = foreign / "results" / "sweeps" / sweep_id
+    named(directory, "evil")
+    shutil.move(directory / "space.yaml", files / "search_space.yaml")
+    shutil.move(directory / "evil.py", files)
+    own = foreign / "own.yaml"
+    own.write_text(f"like: {files / 'search_space.yaml'}\nname: own\n")
+    words = {"plan": ("plan", "search_space.yaml"), "like": ("plan", own), "trust": ("home", "trust", ".")}[route]
+    message = in_folder(files, *words, home=None).refused()
+    assert "'evil' was found in a folder that you use" in message or "what is in a home is data" in message
+    assert not (tmp_path / "marker").exists()
+
+
 @pytest.mark.parametrize("folder", ["", "work"])
 def test_a_home_cannot_name_code_next_to_where_it_is_read(folder: str, foreign: Path, tmp_path: Path) -> None:
     [sweep_id] = Home(foreign / "results").sweep_ids()

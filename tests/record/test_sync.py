@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
+from tests.record.hostile_database import leave_journal
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
 SIZES = [16, 64]
@@ -174,6 +177,9 @@ def recorded(swept: Path, tmp_path: Path) -> Path:
     return shutil.copytree(swept, tmp_path / "home")
 
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
 def sql(home: Path, *statements: str) -> None:
     with closing(sqlite3.connect(home / DATABASE)) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -212,6 +218,59 @@ def test_a_link_among_artifacts_is_not_followed(link: str, recorded: Path, tmp_p
     ended = separate("rm", sweep_id, "--yes", "--home", recorded)
     assert (ended.code, "is a link" in ended.err) == (1, True), ended
     assert sorted(tmp_path.joinpath("moved").rglob("*")) == before
+
+
+def leave_hostile_journal(home: Path, victim: Path) -> None:
+    leave_journal(home / DATABASE, victim / "file")
+
+
+def link_log(home: Path, victim: Path) -> None:
+    (home / f"{DATABASE}-wal").symlink_to(victim / "file")
+
+
+def leave_pipe(home: Path, victim: Path) -> None:
+    os.mkfifo(home / f"{DATABASE}-journal")
+
+
+@pytest.mark.parametrize("leave", [leave_hostile_journal, link_log, leave_pipe])
+def test_files_next_to_the_record_do_not_lead_elsewhere(
+    leave: Callable[[Path, Path], None], recorded: Path, tmp_path: Path
+) -> None:
+    """SQLite deletes the file that a journal names."""
+    leave(recorded, tmp_path / "victim")
+    assert any(f"{DATABASE} cannot be read" in thing for thing in foreign_things(Home(recorded)))
+    for words in (("sync",), ("rm", Home(recorded).sweep_ids()[0], "--yes"), ("ui",)):
+        ended = separate(*words, "--home", recorded)
+        assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
+        assert (tmp_path / "victim" / "file").read_text() == "mine"
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert (tmp_path / "victim" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE tags RENAME TO other", f"CREATE VIEW tags AS SELECT other.* FROM other, ({ENDLESS})"),
+        (f"CREATE TRIGGER x BEFORE UPDATE ON runs BEGIN INSERT INTO tags SELECT i, i, i FROM ({ENDLESS}); END",),
+        ("ALTER TABLE runs ADD COLUMN x TEXT CHECK (length(hex(zeroblob(400000000))) > 0)",),
+    ],
+)
+def test_a_record_with_views_or_triggers_of_somebody_else_is_refused(
+    statements: tuple[str, ...], recorded: Path
+) -> None:
+    sql(recorded, "PRAGMA legacy_alter_table = ON", *statements)
+    for words in (("sync",), ("rm", Home(recorded).sweep_ids()[0], "--yes"), ("ui",)):
+        ended = separate(*words, "--home", recorded)
+        assert (ended.code, "other tables than those of MLflow" in ended.err) == (1, True), ended
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+
+
+def test_a_link_in_the_place_of_the_lock_is_replaced(recorded: Path, tmp_path: Path) -> None:
+    (recorded / DATABASE).unlink()
+    (recorded / f".{DATABASE}.lock").unlink(missing_ok=True)
+    (recorded / f".{DATABASE}.lock").symlink_to(tmp_path / "victim" / "file")
+    separate("sync", "--home", recorded).succeeded()
+    assert (tmp_path / "victim" / "file").read_text() == "mine"
 
 
 def test_a_sweep_deleted_in_mlflow_is_restored_with_its_nested_records(recorded: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 
 from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import REPORT
+from orchestrator.site.mlflow_proxy import MlflowPage
 from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import MLFLOW, free_port, serving
 from orchestrator.system.environment import socket_directory
@@ -99,7 +100,7 @@ def served_site(tmp_path: Path) -> Iterator[Served]:
     with ExitStack() as blocks:
         directory = blocks.enter_context(socket_directory())
         mlflow = blocks.enter_context(recording(directory / "mlflow"))
-        first = blocks.enter_context(serving(SweepPages(home), 0, directory / "mlflow"))
+        first = blocks.enter_context(serving(SweepPages(home), 0, MlflowPage(directory / "mlflow")))
         yield Served(home, first, opened(first), mlflow)
 
 
@@ -243,12 +244,50 @@ def headers_of(address: str) -> dict[str, str]:
         return dict(answered.headers.items())
 
 
-@pytest.mark.parametrize("path", ["get-artifact?run_uuid=a&path=b.html", "model-versions/get-artifact?name=a"])
+@pytest.mark.parametrize("path", ["get-artifact?run_uuid=a&path=b.html", "ajax-api/2.0/mlflow/runs/get?run_id=a"])
 def test_files_of_the_record_do_not_run_as_pages(site: Served, path: str) -> None:
     headers = headers_of(f"{site.address}{MLFLOW}{path}")
     assert headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'; ")
     assert "Access-Control-Allow-Origin" not in headers
     assert "sandbox" not in headers_of(f"{site.address}{MLFLOW}")["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("%67et-artifact?run_uuid=a&path=b.html", "/get-artifact?run_uuid=a", "static-files//../get-artifact?path=a"),
+        *(
+            "model-versions/get-artifact?name=a",
+            "ajax-api/2.0/mlflow/logged-models/m/artifacts/files?artifact_file_path=a",
+        ),
+        *("ajax-api/3.0/mlflow/get-trace-artifact?request_id=a", "ajax-api/3.0/mlflow/traces/get?trace_id=a"),
+        *("ajax-api/2.0/mlflow/gateway-proxy?gateway_path=a", "ajax-api/2.0/mlflow-artifacts/artifacts?path=a"),
+    ],
+)
+def test_other_addresses_of_files_are_refused(site: Served, path: str) -> None:
+    assert refused(f"{site.address}{MLFLOW}{path}") == 403
+    assert site.mlflow.requests == []
+
+
+@pytest.mark.parametrize("path", ["get-artifact?run_uuid=a&path=b", "ajax-api/2.0/mlflow/artifacts/list?run_id=a"])
+def test_files_outside_a_home_are_not_asked_for(site: Served, path: str) -> None:
+    with serving(SweepPages(site.home), 0, MlflowPage(Path(site.mlflow.path), has_files=False)) as first:
+        address = opened(first)
+        assert refused(f"{address}{MLFLOW}{path}") == 403
+        assert site.mlflow.requests == []
+        assert get(f"{address}{MLFLOW}ajax-api/2.0/mlflow/runs/get?run_id=a") == EVIL
+    assert get(f"{site.address}{MLFLOW}{path}") == EVIL
+
+
+@pytest.mark.parametrize(
+    "others",
+    ['state={"a": "b, c"}; {own}', "{own}; orchestrator=planted", "orchestrator=; {own}; =;;\xe9"],
+)
+def test_cookies_of_other_ports_do_not_lock_the_user_out(site: Served, others: str) -> None:
+    """Every program at a port of this host can set cookies that the browser sends here."""
+    own = cookie(site.address)
+    assert status(site.address, Cookie=others.replace("{own}", own)) == 200
+    assert status(site.address, Cookie=others.replace("{own}", "orchestrator=0")) == 403
 
 
 def test_a_stored_report_is_served_in_a_sandbox(site: Served) -> None:

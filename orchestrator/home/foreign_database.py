@@ -1,0 +1,55 @@
+"""A home's SQLite database as data. SQLite obeys more than the values in it.
+
+It runs triggers and views of the schema, which need not end. To undo an interrupted change, it reads a journal next to
+the database, which can name any other file: SQLite then deletes that file. MLflow's databases use neither.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from orchestrator.home.foreign_files import open_file
+from orchestrator.system.files import is_file
+
+TIMEOUT_S = 4.0
+"""Seconds to wait for a database."""
+BESIDE = ("-journal", "-wal", "-shm")
+"""Suffixes of the files that SQLite reads next to a database."""
+NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
+"""End of a journal that names another file (SQLite's file format, section 3)."""
+QUOTES = re.compile(r'["`\[\]]')
+
+Schema = frozenset[tuple[str, str]]
+"""Tables, indexes, views and triggers, each by name with its definition."""
+
+
+@contextmanager
+def open_database(database: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a database, which is created if it is missing and ``to_write``. Raises ``ValueError`` if SQLite would follow
+    a file next to it, and ``sqlite3.Error``."""
+    for path in (database, *(database.with_name(f"{database.name}{suffix}") for suffix in BESIDE)):
+        if (path.exists() or path.is_symlink()) and not is_file(path):
+            raise ValueError(f"{path.name} is not a plain file")
+    journal = database.with_name(f"{database.name}-journal")
+    if is_file(journal) and _end(journal) == NAMES_A_FILE:
+        raise ValueError(f"{journal.name} names another file, which SQLite would delete")
+    address = f"{database.resolve().as_uri()}?mode={'rwc' if to_write else 'ro'}"
+    with closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_S, isolation_level=None)) as connection:
+        connection.text_factory = lambda text: text.decode(errors="replace")
+        yield connection
+
+
+def _end(path: Path) -> bytes:
+    with open_file(path) as file:
+        file.seek(-min(path.stat().st_size, len(NAMES_A_FILE)), 2)
+        return file.read()
+
+
+def schema_of(connection: sqlite3.Connection) -> Schema:
+    """Return the schema of a database without SQLite's own tables, such as those of ``ANALYZE``."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    return frozenset((str(name), " ".join(QUOTES.sub("", str(sql)).split())) for name, sql in rows)
