@@ -21,10 +21,11 @@ BESIDE = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite reads next to a database."""
 NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names another file (SQLite's file format, section 3)."""
-QUOTES = re.compile(r'["`\[\]]')
+WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
+"""A word or a sign of a definition, without the quotes around names."""
 
 Schema = frozenset[tuple[str, str]]
-"""Tables, indexes, views and triggers, each by name with its definition."""
+"""Tables, indexes, views and triggers, each by name with the words of its definition."""
 
 
 @contextmanager
@@ -50,6 +51,10 @@ def _end(path: Path) -> bytes:
 
 
 def schema_of(connection: sqlite3.Connection) -> Schema:
-    """Return the schema of a database without SQLite's own tables, such as those of ``ANALYZE``."""
+    """Return the schema of a database without SQLite's own tables, such as those of ``ANALYZE``.
+
+    The words of a definition are sorted: MLflow writes the values of a constraint from a set, whose order differs
+    between processes.
+    """
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    return frozenset((str(name), " ".join(QUOTES.sub("", str(sql)).split())) for name, sql in rows)
+    return frozenset((str(name), " ".join(sorted(WORD.findall(str(sql))))) for name, sql in rows)
