@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, is_due, open_arrays, write_result
+from orchestrator.home.run_files import (
+    ARRAYS,
+    DAMAGED_ARRAYS,
+    WEIGHTS,
+    ProbeResult,
+    is_due,
+    open_arrays,
+    write_result,
+)
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.environment import scratch
 from orchestrator.system.files import is_file
+from orchestrator.system.machine_errors import is_damage
 from trainables.base import Family, RunConfig, Status
 from trainables.probes.base import Probe
 
@@ -50,11 +60,18 @@ def run_probe(
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
     """Run a probe on a stored run and add the result to the run's directory."""
     arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
-    if is_file(directory / ARRAYS):
-        with open_arrays(directory / ARRAYS) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    if probe.needs_model and is_file(directory / WEIGHTS):
-        weights = load_file(directory / WEIGHTS)
+    try:
+        if is_file(directory / ARRAYS):
+            with open_arrays(directory / ARRAYS) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        if probe.needs_model and is_file(directory / WEIGHTS):
+            weights = load_file(directory / WEIGHTS)
+    except (*DAMAGED_ARRAYS, SafetensorError) as error:
+        if not is_damage(error):
+            raise
+        result = ProbeResult(probe.name, probe.version, error=f"its files are damaged: {type(error).__name__}: {error}")
+        write_result(directory, result, {})
+        return result
     result, made = run_probe(probe, family, config, arrays, weights, cache)
     write_result(directory, result, made)
     return result
@@ -75,7 +92,8 @@ class Probings:
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
     """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
-    family, cache = spec.make_family(), scratch(spec.resources.scratch)
+    # Not the directory in the specification, which somebody else may have written.
+    family, cache = spec.make_family(), scratch(None)
     probings = Probings()
     for run in runs:
         if run.outcome.status is not Status.FINISHED:

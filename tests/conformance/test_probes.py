@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,20 @@ def test_a_run_without_files_gives_a_stored_error(probe: Probe, tmp_path: Path, 
     assert f"the probe {probe.name!r} needs" in result.error
     assert read_results(tmp_path) == {probe.name: result}
     assert is_due(probe, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8 + b"{}", b"PK\x03\x04" + bytes(40)])
+@pytest.mark.parametrize("file", [ARRAYS, WEIGHTS])
+def test_damaged_files_give_a_stored_error(
+    file: str, content: bytes, trained: dict[RunConfig, Path], tmp_path: Path, data_cache: Path
+) -> None:
+    directory = shutil.copytree(trained[RUNS[0]], tmp_path / "run")
+    (directory / file).write_bytes(content)
+    probe = load_probe("mistakes" if file == WEIGHTS else "similarity")
+    assert probe.needs_model == (file == WEIGHTS)
+    result = probe_stored_run(probe, family_of(RUNS[0].settings), RUNS[0], directory, data_cache)
+    assert result.error.startswith("its files are damaged: ")
+    assert read_results(directory)[probe.name] == result
 
 
 def is_said(name: str, probe: Probe, run: RunConfig) -> bool:
