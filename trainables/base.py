@@ -58,6 +58,20 @@ class Learner(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
+    def work_in(self, directory: Path) -> None:  # noqa: B027 - most learners keep everything in memory
+        """Use a directory for files that must survive a kill of this process, such as checkpoints that a program writes
+        by itself. It may be missing, or contain the files of an earlier, killed learner of the same runs.
+
+        Called at most once, before :meth:`advance`. The caller removes the directory when all runs have ended.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most learners have nothing to end
+        """End whatever the learner has started, such as processes, and free its memory.
+
+        Called once, however the stack ends: finished, stopped, failed, interrupted or continued by another learner. No
+        other method is called afterwards.
+        """
+
 
 class Family(ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.
