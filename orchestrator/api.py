@@ -31,6 +31,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
 from orchestrator.terminal.output import Output
+from orchestrator.trusted_code import UntrustedCodeError, check_script
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -268,6 +269,14 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
     return (*identity, sweep.answer.runs, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
+def _check_script(spec: SweepSpec) -> None:
+    """Raise ``UserError`` for a script that this user has not run, because a specification may come from a home."""
+    try:
+        check_script(spec.to_dict())
+    except UntrustedCodeError as error:
+        raise UserError(f"{spec.name}: {error}") from error
+
+
 def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None = None, **options: Any) -> SweepResults:
     """Run a sweep, show its progress as on the command line, and return the results.
 
@@ -289,6 +298,8 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
         spec = space
+        if spec.script is not None:
+            _check_script(spec.checked())
     else:
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")

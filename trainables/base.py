@@ -185,6 +185,10 @@ class Family(ABC):
         """Return the name of the code that trains on this device, or ``""`` if there is no choice."""
         return ""
 
+    def check_files(self) -> None:  # noqa: B027 - most families need no files
+        """Raise :class:`SettingsError` if a file or program that training needs is missing on this machine. Called
+        before a sweep starts, and not when a stored sweep is read."""
+
     def check_device(self, device: str) -> None:  # noqa: B027 - most families train on any device
         """Raise :class:`SettingsError` if this device cannot train with the settings."""
 
@@ -289,6 +293,7 @@ def refresh_family(name: str) -> None:
 
 
 BUILT_IN = {
+    "script": "trainables.script.family:ScriptFamily",
     "listops": "trainables.tasks.listops:ListOps",
     "permutations": "trainables.tasks.permutations:Permutations",
     "heat_diffusion": "trainables.reparametrization.family:HeatDiffusion",

@@ -90,7 +90,7 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
     hardware, console = hardware_at(None), Console()
     for spec in load_variants(space, options, hardware):
         spec.check_device()
-        spec.check_counts()
+        spec.check_startable()
         print_plan(spec, hardware, console)
 
 

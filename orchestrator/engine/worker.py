@@ -20,7 +20,7 @@ from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import CONTENTS, SweepDirectory, scratch
 from orchestrator.home.machine_errors import is_damage, trouble_in, trouble_words
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
+from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
 from orchestrator.space import hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
@@ -196,6 +196,8 @@ class StackWorker:
         elif outcome is not None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
+            if report.output:
+                files[OUTPUT] = report.output.encode()
             if report.weights:
                 files[WEIGHTS] = save(dict(report.weights))
             for probe in self._probes if outcome.status is Status.FINISHED else ():
