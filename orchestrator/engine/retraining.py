@@ -14,7 +14,6 @@ from orchestrator.engine.worker import prepare_device
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.trusted_code import UntrustedCodeError, check_script
 from trainables.base import Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator
 
@@ -26,10 +25,6 @@ def retrain(spec: SweepSpec, request: Request) -> Outcome:
     """
     if spec.resources.device == "cuda" and not torch.cuda.is_available():
         raise UserError("these runs were trained on a GPU, and this machine has none: leave --retrain out")
-    try:
-        check_script(spec.to_dict())
-    except UntrustedCodeError as error:
-        raise UserError(f"the runs of {spec.name} cannot be trained again: {error}") from error
     prepare_device(spec.resources)
     weights: Mapping[str, NDArray[Any]] = {}
     with tempfile.TemporaryDirectory(prefix="retrain-") as cache:

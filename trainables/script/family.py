@@ -14,7 +14,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -533,7 +533,9 @@ class ScriptLearner(Learner):
 
     @property
     def _title(self) -> str:
-        return f"`{shlex.join(self._options.command)[:120]}`"
+        """The script in a few words: ``python train.py``."""
+        words = takewhile(lambda word: not word.startswith("-") and "{" not in word, self._options.command)
+        return f"`{shlex.join(list(words) or self._options.command[:1])[:120]}`"
 
     @property
     def _last_line(self) -> str:

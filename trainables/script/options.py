@@ -109,7 +109,7 @@ class ScriptOptions:
 
 def _require(holds: bool, key: str, rule: str) -> None:
     if not holds:
-        raise SettingsError(f"{key}: {rule}" if "." not in key else f"{key} {rule}", key=key)
+        raise SettingsError(rule, key=key)
 
 
 __all__ = ["METRICS", "ScriptOptions", "task_of_group"]

@@ -54,7 +54,7 @@ class ScriptProcess:
         environment: Mapping[str, str],
         logs: Path,
         *,
-        grace_s: float = GRACE_S,
+        grace_s: float | None = None,
         memory_bytes: int = 0,
     ) -> None:
         control, self._control = os.pipe()
@@ -62,7 +62,7 @@ class ScriptProcess:
         os.set_blocking(self._status, False)
         self._read = b""
         self._ended: Ended | None = None
-        self._grace_s = grace_s
+        self._grace_s = grace_s = GRACE_S if grace_s is None else grace_s
         self.process: int | None = None
         """Number of the script's process, which is also that of its group and session."""
         plan: dict[str, Any] = {

@@ -58,8 +58,9 @@ def test_a_dot_leads_into_a_mapping_unless_the_key_has_it() -> None:
 
 
 def test_without_a_loss_it_is_the_share_of_wrong_answers() -> None:
-    [(_, loss, _)] = points(['{"s": 1, "a": 0.5, "b": 1.0}'], {"step": "s", "accuracy": {"add": "a", "prod": "b"}},
-                            tasks=("add", "prod"))
+    [(_, loss, _)] = points(
+        ['{"s": 1, "a": 0.5, "b": 1.0}'], {"step": "s", "accuracy": {"add": "a", "prod": "b"}}, tasks=("add", "prod")
+    )
     assert loss == 0.25
 
 
