@@ -44,11 +44,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply."""
+    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply. ``notes``
+    are lines for the user."""
 
     name: str
     wrong: str = ""
     skipped: str = ""
+    notes: str = ""
 
 
 class Skipped(Exception):  # noqa: N818 - not an error of the family

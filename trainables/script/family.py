@@ -376,6 +376,7 @@ class ScriptLearner(Learner):
         file = FileReader(Path(self._options.directory, placeholders.fill(self._options.file, values)))
         command = self._command(values)
         before = self._points[-1].seconds if self._points else 0.0
+        number = log.newest
         self._process = self._started(command, values)
         self.steps_seen = []
         begun = heard = time.monotonic()
@@ -393,7 +394,7 @@ class ScriptLearner(Learner):
             is_first = False
             for point in self._read(lines):
                 heard = time.monotonic()
-                if not self._reader.is_tolerant:
+                if not self._reader.is_tolerant and log.number > number:
                     self.steps_seen.append(point.step)
                 yield TimedPoint(point, before + heard - begun)
             if ended is not None and not lines:

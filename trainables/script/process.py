@@ -132,11 +132,17 @@ class LogReader:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._number = 0
+        self.number = 0
+        """Number of the file that is being read."""
         self._name = ""
         self._offset = 0
         self._rest = b""
         self._done: list[Path] = []
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest file, 0 without files."""
+        return max((number for number, _ in segments(str(self._logs))), default=0)
 
     def read(self) -> list[str | None]:
         """Return new lines, and None before the first line of each process. The lines of the last call must have been
@@ -146,11 +152,11 @@ class LogReader:
         self._done = []
         lines: list[str | None] = []
         for number, name in segments(str(self._logs)):
-            if number > self._number:
+            if number > self.number:
                 if self._name:
                     lines += self._new_lines(at_end=True)
                     self._done.append(self._logs / self._name)
-                self._number, self._name, self._offset = number, name, 0
+                self.number, self._name, self._offset = number, name, 0
                 lines += [None] if name.endswith(FIRST) else []
                 if len(lines) > 1:
                     return lines  # The rest comes with the next call.
