@@ -32,6 +32,7 @@ from orchestrator.system.errors import UserError, unknown
 from orchestrator.system.printing import clean
 from orchestrator.system.text import counted, moment
 from orchestrator.terminal.output import Output
+from orchestrator.trusted_code import UntrustedCodeError, check_script
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -269,6 +270,14 @@ def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
     return (*identity, sweep.answer.runs, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
 
 
+def _check_script(spec: SweepSpec) -> None:
+    """Raise ``UserError`` for a script that this user has not run, because a specification may come from a home."""
+    try:
+        check_script(spec.to_dict())
+    except UntrustedCodeError as error:
+        raise UserError(f"{spec.name}: {error}") from error
+
+
 def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None = None, **options: Any) -> SweepResults:
     """Run a sweep, show its progress as on the command line, and return the results.
 
@@ -290,6 +299,8 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
         spec = space.model_copy(update={})  # Somebody may have changed a value inside it, such as a recipe.
+        if spec.script is not None:
+            _check_script(spec)
     else:
         rule = "profile, variant and overrides apply only to a search space's name or file"
         raise UserError(f"a specification is complete: {rule}")

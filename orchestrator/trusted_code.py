@@ -4,11 +4,15 @@ A sweep names its family and its probes as ``package.module:Class``. Reading a h
 installed packages, and modules in folders that this user has named before: by starting a sweep whose code lies there,
 or with ``home trust FOLDER``. The folders are listed in the user's own configuration directory, never in a home.
 Nothing is imported from the files of a home, through the working directory, or from a folder that others can write.
+
+A script is code, too: its command is run only from a search space that this user names. The scripts of a home, and the
+files that a script left there, count only if this user has run them before.
 """
 
 from __future__ import annotations
 
 import grp
+import hashlib
 import importlib.util
 import json
 import os
@@ -18,7 +22,7 @@ import site
 import stat
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
@@ -29,7 +33,7 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orchestrator.system.commands import command_line
 from trainables.contract.sources import PRODUCT
@@ -47,8 +51,10 @@ DATABASE = "mlflow.db"
 """The record in a home, next to the directory of its files."""
 LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
 """Loaders of modules in a folder, by the ends of their names."""
-MOST_BYTES = 1 << 20
-"""Largest list of folders that is read."""
+OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
+"""Options of a script that decide what is run, and with which values."""
+MOST_BYTES = 16 << 20
+"""Largest list of folders, or of scripts, that is read."""
 
 
 class UntrustedCodeError(ValueError):
@@ -64,7 +70,13 @@ def list_path() -> Path:
 
 def trusted_folders() -> list[Path]:
     """Return the folders that this user has named, the latest first. A list that others could write does not count."""
-    path = list_path()
+    listed = _listed(list_path())
+    named = [Path(folder) for folder in listed if os.path.isabs(folder) and "\0" not in folder]
+    return list(dict.fromkeys(reversed(named)))
+
+
+def _listed(path: Path) -> list[str]:
+    """Return the texts in a list of this user, one JSON string per line. A list that others could write is empty."""
     try:
         status = path.stat()
         is_own = stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.getuid())
@@ -76,12 +88,17 @@ def trusted_folders() -> list[Path]:
     named = []
     for line in lines:
         try:
-            folder = json.loads(line)
+            named.append(json.loads(line))
         except ValueError:
             continue
-        if isinstance(folder, str) and os.path.isabs(folder) and "\0" not in folder:
-            named.append(Path(folder))
-    return list(dict.fromkeys(reversed(named)))
+    return [text for text in named if isinstance(text, str)]
+
+
+def _add_to(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
+        file.write(f"{json.dumps(text)}\n".encode())  # A single write keeps the lines of two programs apart.
 
 
 def is_trusted(folder: str) -> bool:
@@ -94,10 +111,51 @@ def trust(folder: Path) -> None:
     folder, path = folder.resolve(), list_path()
     if folder in trusted_folders():
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "ab", buffering=0) as file:
-        file.write(f"{json.dumps(str(folder))}\n".encode())  # A single write keeps the lines of two programs apart.
+    _add_to(path, str(folder))
+
+
+def scripts_path() -> Path:
+    """Return the file with the scripts and the sweeps of scripts that this user has run, one JSON string per line."""
+    return list_path().with_name("scripts.jsonl")
+
+
+def digest_of_script(values: Mapping[str, Any]) -> str:
+    """Return a hash of everything in a specification, given as plain values, that decides which commands its script
+    runs. Text among its settings and the names of tasks become arguments."""
+    script = {name: value for name, value in dict(values["script"]).items() if name in OF_COMMAND and value}
+    described = [script, *(values.get(name) or None for name in ("settings", "recipes", "mixes", "target"))]
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def remember_script(values: Mapping[str, Any], sweep: Path | None = None) -> None:
+    """Note that this user runs a script, and the directory of its sweep. Raises ``OSError``."""
+    path = scripts_path()
+    known = _listed(path)
+    for text in (digest_of_script(values), *([] if sweep is None else [str(sweep.resolve())])):
+        if text not in known:
+            _add_to(path, text)
+
+
+def is_known_script(values: Mapping[str, Any]) -> bool:
+    """Return True if this user has run a script with these settings from a search space."""
+    return digest_of_script(values) in _listed(scripts_path())
+
+
+def is_known_sweep(sweep: Path) -> bool:
+    """Return True if this user has started a sweep of a script in this directory."""
+    return str(sweep.resolve()) in _listed(scripts_path())
+
+
+def check_script(data: object) -> None:
+    """Raise :class:`UntrustedCodeError` if a specification of somebody else names a script that this user has not
+    run."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("script"), Mapping) or is_known_script(data):
+        return
+    words = data["script"].get("command")
+    raise UntrustedCodeError(
+        f"its script was never run by you from a search space, and a home may be of somebody else: {words!r:.200}. "
+        "Read it, copy the search space out of the home, and run the copy"
+    )
 
 
 def trust_code_of(names: Iterable[str]) -> None:

@@ -164,7 +164,7 @@ def test_packages_import_only_from_packages_below_them() -> None:
 LAB = (
     ("contract",),
     ("base",),
-    ("transformer", "reparametrization"),
+    ("transformer", "reparametrization", "script"),
     ("tasks", "probes"),
     ("families",),
 )

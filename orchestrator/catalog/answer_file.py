@@ -142,6 +142,8 @@ def answer_text(stored: StoredSweep) -> str:
     setting is a path."""
     spec = stored.spec
     space = {key: value for key, value in spec.to_dict().items() if key not in LEFT_OUT}
+    if spec.script is not None:
+        space["script"]["directory"] = ""
     for name, value in flatten(space).items():
         if isinstance(value, str) and value.startswith(("/", "~", "\\\\")):
             raise UserError(f"{name} is a path ({value!r}), which means nothing on another machine and may be private")

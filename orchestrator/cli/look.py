@@ -39,13 +39,15 @@ from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
-from orchestrator.space.spaces import open_space
+from orchestrator.space.spaces import load_space, open_space
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system import environment
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
+from orchestrator.trusted_code import digest_of_script
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -258,7 +260,7 @@ def verify_command(
     checked = check(given, allowed)
     wide_console().print(render(checked.answer))
     echo("")
-    differences = [*checked.differences, *(_retrained(checked, retrain, seed) if retrain else ())]
+    differences = [*checked.differences, *(_retrained(checked, retrain, seed, space) if retrain else ())]
     for difference in differences:
         echo(f"differs {difference}")
     basis = f"{counted(len(given.runs), 'run')} and {counted(len(given.pairs), 'pair')}"
@@ -269,17 +271,35 @@ def verify_command(
     echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
-def _retrained(checked: Checked, count: int, seed: int | None) -> Iterator[str]:
+def _with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
+    """Return the specification of a file with the script of the user's own search space. Raises :class:`UserError`
+    unless both start the same commands: a command that only a file names is not run."""
+    if spec.script is None:
+        return spec
+    if space is None:
+        raise UserError("a command that a file names is not run: name your search space of this script, --space FILE")
+    own = load_space(space)
+    if own.script is None:
+        raise UserError(f"{space} has no script:, but the runs of the file are of a script")
+    changed = spec.model_copy(update={"script": own.script})
+    same_commands = digest_of_script(changed.to_dict()) == digest_of_script(own.to_dict())
+    if not same_commands or own.script.identity() != spec.script.identity():
+        raise UserError(f"the script, its code, settings or mixes in {space} differ from those of the file")
+    return changed
+
+
+def _retrained(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
     """Train runs of a file again. Yield how each differs, after a line about it."""
     from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
 
+    spec = _with_own_script(checked.spec, space)
     seed = secrets.randbits(32) if seed is None else seed
     able = [run for run in checked.file.runs if not run.has_failed]
     chosen = random.Random(seed).sample(able, min(count, len(able)))
     echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
     for run in chosen:
         try:
-            differences = outcome_differences(run, retrain(checked.spec, run.request))
+            differences = outcome_differences(run, retrain(spec, run.request))
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 - only a family's code runs here, and it may raise anything

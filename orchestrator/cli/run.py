@@ -95,7 +95,7 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
     _check_expected(space, options, specs, hardware)
     for spec in specs:
         spec.check_device()
-        spec.check_counts()
+        spec.check_startable()
         print_plan(spec, hardware, console)
 
 

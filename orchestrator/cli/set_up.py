@@ -26,6 +26,7 @@ from orchestrator.space.mistakes import InvalidDataError, dotted, parse
 from orchestrator.space.observations import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
+from orchestrator.space.spec import SCRIPT, SweepSpec
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
 from orchestrator.system.environment import HOME, prefer_one_thread
@@ -136,7 +137,8 @@ def check_family_command(
 ) -> None:
     """Check whether a family of models satisfies its contract, part by part.
 
-    The check trains some runs of the smallest size to their end, so choose fast settings.
+    The check trains some runs of the smallest size to their end, so choose fast settings. A script is trained
+    to its second evaluation, killed, and continued.
 
     Examples:
 
@@ -147,26 +149,32 @@ def check_family_command(
     prefer_one_thread()
     import torch
 
-    from trainables.contract.conformance import case_of, findings
+    from trainables.contract.conformance import Case, case_of, findings
     from trainables.contract.report_validator import BrokenFamilyError
+    from trainables.script.checks import ScriptChecks
+    from trainables.script.family import ScriptFamily
 
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise unknown("device", device, ("cpu", "cuda"), where="--device")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
-    made = _family(family, options)
+    made, spec = _family(family, options)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
-            case = case_of(made, size or (), device, Path(directory))
+            if spec is not None and isinstance(made, ScriptFamily):  # Its sizes and mixes mean something to it alone.
+                sizes = tuple(sorted(set(size or spec.sizes))[:2])
+                case = Case(made, spec.mixes[:2], sizes, device, Path(directory))
+            else:
+                case = case_of(made, size or (), device, Path(directory))
         except BrokenFamilyError as error:
             raise SweepError(f"the family {made.name!r} does not satisfy its contract: {error}") from error
         arms = ", ".join(arm.name for arm in case.arms)
         echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
-        for finding in findings(case):
+        for finding in ScriptChecks(case).findings() if isinstance(made, ScriptFamily) else findings(case):
             word = "wrong" if finding.wrong else "skipped" if finding.skipped else "ok"
             echo(f"{word:8}{finding.name}")
-            for line in (finding.wrong or finding.skipped).splitlines():
+            for line in (finding.wrong or finding.skipped or finding.notes).splitlines():
                 echo(f"        {line}")
             counts[word] += 1
     if failed := counts["wrong"]:
@@ -175,20 +183,24 @@ def check_family_command(
     echo(f"the family {made.name!r} passed all {counts['ok']} checks of its contract")
 
 
-def _family(name: str, options: SpaceOptions) -> Family:
+def _family(name: str, options: SpaceOptions) -> tuple[Family, SweepSpec | None]:
+    """Return the family of a name or a search space, and the sweep of the search space."""
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
-        return resolve(name, options).make_family()
+        spec = resolve(name, options)
+        return spec.make_family(), spec
     if options.words():
         raise UserError(
             "--profile, --variant and --set apply only to a search space: name a space instead of the class"
         )
+    if name == SCRIPT:
+        raise UserError("a script is described by a search space: name its file")
     kind = load_family(name)
     if missing := sorted(kind.__abstractmethods__):
         raise UserError(f"{name!r} is not a complete family: it lacks {', '.join(missing)}")
     try:
-        return kind(parse(kind.Settings, {}))
+        return kind(parse(kind.Settings, {})), None
     except InvalidDataError as error:
         mistakes = "; ".join(f"{dotted(mistake.key)}: {mistake.message}" for mistake in error.mistakes)
         raise UserError(f"{name!r} needs settings ({mistakes}): name a search space that contains them") from error

@@ -343,6 +343,7 @@ class Campaign:
         again = self._failures[stack_id] <= retries
         if not self.stopping and not again and len(self.table.stacks[stack_id].tickets) == 1:
             [ticket] = self.table.stacks.pop(stack_id).tickets
+            self._checkpoints.drop_work(stack_id)  # A run that is tried again must not start from what failed.
             self.ended(ticket.key, _failed(error))
             return
         stack, unfinished = self._leave(stack_id)

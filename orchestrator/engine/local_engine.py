@@ -42,6 +42,13 @@ class LocalEngine(Engine):
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
         worker = StackWorker(campaign.sweep.spec, campaign.job(stack))
+        try:
+            self._train_with(worker, campaign, stack, ahead)
+        except BaseException:  # Of the driver: nothing that a learner started may outlive the sweep.
+            worker.end_learner()
+            raise
+
+    def _train_with(self, worker: StackWorker, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
         while not (campaign.is_over(stack.id) or worker.done):
             ahead.look(stack)
             try:

@@ -42,7 +42,10 @@ def _trained(spec: SweepSpec, config: RunConfig, donor: Mapping[str, NDArray[Any
     if config.start is not None:
         learner.take_over({0: donor})
     validator = ReportValidator(family, [config])
-    while True:
-        [report] = validator.check(learner.advance())
-        if report.outcome is not None:
-            return report
+    try:
+        while True:
+            [report] = validator.check(learner.advance())
+            if report.outcome is not None:
+                return report
+    finally:
+        learner.close()

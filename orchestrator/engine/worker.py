@@ -19,7 +19,7 @@ from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
+from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
 from orchestrator.home.seals import CONTENTS
 from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
@@ -87,30 +87,35 @@ class StackWorker:
             if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
                 self._save()
             if self._learner is None or self._shrinks:
-                self._learner, self._shrinks = None, False  # Frees its memory before the next one is made.
+                self._shrinks = False
+                self.end_learner()  # Frees its memory before the next one is made.
                 self._learner = self._begin()
             begun = time.perf_counter()
             report = self._reported(self._validator.check(self._learner.advance()), begun)
         except BrokenFamilyError as error:
             broken = f"{error}; `check-family` checks the whole family"
         except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
-            self._learner = None
+            self.end_learner()
             raise RuntimeError(f"training called sys.exit({error.code!r})") from error
         except Exception as error:
             too_large = is_out_of_memory(error) and len(self._open) > 1
             machine_error = "" if too_large else self._machine_error(error)
             if not (too_large or machine_error):
-                self._learner = None  # The exception interrupted a step, so the learner's state cannot be saved.
+                self.end_learner()  # The exception interrupted a step, so the learner's state cannot be saved.
                 if lost := lost_device(error):
                     raise DeviceLostError(lost) from error
                 raise
+        except BaseException:  # Such as KeyboardInterrupt: nothing that a learner started may outlive it.
+            self.end_learner()
+            raise
         if too_large:  # The except block would keep the failed step's tensors in memory.
             try:
                 report = self._halve()
             except OSError as error:
                 machine_error = self._machine_error(error) or str(error)
         if machine_error or broken:
-            self._learner, self._failed = None, True
+            self._failed = True
+            self.end_learner()
             torch.cuda.empty_cache()
             report = StackReport(machine_error=machine_error, broken=broken)
         messages, self._messages = tuple(self._messages), []
@@ -119,10 +124,24 @@ class StackWorker:
     def close(self) -> None:
         """Stop work on the stack. If runs are unfinished, save a checkpoint; otherwise delete the stack's checkpoints.
         The driver deletes those in the sweep's directory after it has stored every run: its disk may fill up before."""
+        try:
+            if self._open and not (self._halved or self._failed):
+                self._save()
+        finally:
+            self.end_learner()
         if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
-        elif self._open and not self._failed:
-            self._save()
+
+    def end_learner(self) -> None:
+        """Close the learner, if there is one. An error of a family that cannot end is a message: what ended the stack
+        matters more."""
+        learner, self._learner = self._learner, None
+        if learner is None:
+            return
+        try:
+            learner.close()
+        except Exception as error:  # noqa: BLE001 - the family is foreign code and may raise anything
+            self._messages.append(f"{self._spec.family} could not end its training ({type(error).__name__}: {error})")
 
     def _other_code(self) -> str:
         """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
@@ -178,6 +197,8 @@ class StackWorker:
         elif outcome is not None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
+            if report.output:
+                files[OUTPUT] = report.output.encode()
             if report.weights:
                 files[WEIGHTS] = save(dict(report.weights))
             for probe in self._probes if outcome.status is Status.FINISHED else ():
@@ -208,7 +229,7 @@ class StackWorker:
             raise MemoryError(f"the stack needs {needed:.2g} bytes of memory, but only {available:.2g} are available")
         if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:
             return restored
-        learner = self._new_learner()
+        learner = self._learner = self._new_learner()  # Known from now on, so that it is closed if taking over fails.
         starts = {index: self._configs[place].start for index, place in enumerate(self._places)}
         if donors := {index: self._family.key(start.donor) for index, start in starts.items() if start is not None}:
             learner.take_over({index: load(self._job.donors[donor]) for index, donor in donors.items()})
@@ -236,6 +257,7 @@ class StackWorker:
             learner.restore(checkpoint)
             self._curves = read_progress(checkpoint.parent)
         except Exception as error:
+            learner.close()
             is_of_device = is_out_of_memory(error) or lost_device(error) or isinstance(error, OtherStepError)
             if is_of_device or not is_damage(error) or trouble_in(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
@@ -247,11 +269,13 @@ class StackWorker:
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
         self._validator, self._curves = ReportValidator(self._family, configs), {}
-        return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
+        learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
+        learner.work_in(self._checkpoints.work(self._job.stack_id))
+        return learner
 
     def _halve(self) -> StackReport:
         """Leave this stack and prepare two that continue from its last checkpoint."""
-        self._learner = None
+        self.end_learner()
         torch.cuda.empty_cache()
         newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2

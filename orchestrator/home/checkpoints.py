@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT = "checkpoint"
 """Directory of the learner's files in a checkpoint."""
+WORK = "work"
+"""Directory next to checkpoints, with a directory for each stack whose learner writes files by itself."""
 MEMBERS = "members.json"
 """File with a stack's requests, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
@@ -67,9 +69,20 @@ class Checkpoints:
         for path in older:
             shutil.rmtree(path)
 
+    def work(self, stack_id: str) -> Path:
+        """Return the directory for files that a stack's learner writes by itself, which may not exist. A link in its
+        place is removed, because what is written there could be somebody else's."""
+        return own_path(own_path(self._root / WORK) / stack_id)
+
     def drop(self, stack_id: str) -> None:
+        """Remove a stack's checkpoints and the files of its learner."""
         for path in self._whole()[stack_id]:
             shutil.rmtree(path, ignore_errors=True)
+        self.drop_work(stack_id)
+
+    def drop_work(self, stack_id: str) -> None:
+        """Remove the files of a stack's learner."""
+        shutil.rmtree(self.work(stack_id), ignore_errors=True)
 
     def clear(self) -> None:
         """Remove all checkpoints. When a sweep ends, failed stacks still have some."""
@@ -83,7 +96,8 @@ class Checkpoints:
 
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
         """Drop an unusable checkpoint and return a message for the user."""
-        self.drop(stack_id)
+        for path in self._whole()[stack_id]:
+            shutil.rmtree(path, ignore_errors=True)
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
     def interrupted(self) -> list[list[Request]]:

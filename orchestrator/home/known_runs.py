@@ -18,6 +18,8 @@ from orchestrator.transition.evidence import Block, Run
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
+CODE = "script.code_hash"
+"""Key of a specification with the hash of its script's code."""
 NEW_QUESTION = "leave --extend out and ask on new data: another seed, as --set seed=1000"
 """Advice on a question that the evidence cannot continue. On known runs, it would be asked after their outcomes were
 seen."""
@@ -52,7 +54,14 @@ def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     """Raise :class:`UserError` unless a sweep has the runs of this spec."""
-    if different := differences(spec, sweep.spec):
+    different = differences(spec, sweep.spec)
+    if different.keys() == {CODE}:
+        where = f"the code of its script in {spec.script.directory}"
+        raise UserError(
+            f"{sweep.id} cannot be resumed: {where} has changed since it started. Restore that code, or leave --resume "
+            "out: a new sweep trains every run with the present code"
+        )
+    if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
             "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs."
@@ -61,7 +70,12 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
 
 def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
     """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
-    return first_of([f"{key} (now {mine!r}, was {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
+    return first_of(
+        [
+            "the code of its script" if key == CODE else f"{key} (now {mine!r}, was {theirs!r})"
+            for key, (mine, theirs) in sorted(different.items())
+        ]
+    )
 
 
 def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:

@@ -37,6 +37,8 @@ from trainables.probes.base import NAME, Probe
 OUTCOME = "outcome.json"
 WEIGHTS = "weights.safetensors"
 ORIGIN = "origin.json"
+OUTPUT = "output.txt"
+"""What the run printed, if it was a program of its own."""
 ARRAYS = "arrays.npz"
 """Arrays of the trained model that the family keeps."""
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)

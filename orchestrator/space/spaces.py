@@ -24,15 +24,16 @@ from orchestrator.space.expectations import expectations_of
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.needs import Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
-from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.spec import DEFAULT_FAMILY, SCRIPT, SweepSpec
 from orchestrator.system import hardware as machine
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
 from orchestrator.system.hardware import Hardware
-from orchestrator.trusted_code import UntrustedCodeError, import_named, is_in_sweep, named_code
+from orchestrator.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from trainables.base import SettingsError
 from trainables.contract.sources import search_in
 from trainables.families import load_family, refresh_family
+from trainables.script.options import ScriptOptions
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
@@ -43,7 +44,7 @@ CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "
 """Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
 """Keys of a file that replace inherited values."""
-SHARED = ("name", "question", "family", *CHOSEN_BY, "along", "variants")
+SHARED = ("name", "question", "family", "script", *CHOSEN_BY, "along", "variants")
 """Keys that all variants of a search space share."""
 
 
@@ -206,6 +207,7 @@ def _check_code(path: Path, data: object) -> None:
     if "like" in values:
         raise UserError(f"{path} is the file of a sweep, which cannot have `like`: copy it out of the home")
     try:
+        check_script(values)
         import_named(named_code(values), path.parents[min(2, len(path.parents) - 1)])
     except UntrustedCodeError as error:
         raise UserError(f"{path}: {error}") from error
@@ -257,7 +259,7 @@ def load_space(
     variant: str | None = None,
 ) -> SweepSpec:
     """Return a sweep with profile, ``key.path=value`` overrides and variant. Raises ``UserError`` with all mistakes."""
-    values = written(name_or_path, profile, overrides, hardware, variant)
+    values = _placed(written(name_or_path, profile, overrides, hardware, variant))
     for key, option in CHOSEN_BY.items():
         if values.is_set(key):  # The profile's label alone would change, not its values.
             values.refuse((key,), f"cannot be set here: choose it with {option} NAME")
@@ -266,11 +268,27 @@ def load_space(
             values.refuse((key,), "can be set only in a file")
     try:
         refresh_family(str(values.data.get("family", DEFAULT_FAMILY)))
-        return parse(SweepSpec, values.data)
+        return parse(SweepSpec, values.data).with_code()
     except SettingsError as error:
         raise UserError(_describe(values, Mistake(("family",), explain(error)))) from error
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
+
+
+def _placed(values: Values) -> Values:
+    """Return values with an absolute directory of the script: relative to the file that names it, or the folder of the
+    file that has ``script:``."""
+    script = values.data.get("script")
+    if not isinstance(script, Mapping):
+        return values
+    given = script.get("directory") or "."
+    if not isinstance(given, str):
+        return values
+    key = next(key for key in (("script", "directory"), ("script",), ()) if key in values.origins)
+    origin = values.origins[key]
+    folder = Path(origin.source).parent if origin.sets is None else Path.cwd()
+    directory = (folder / user_path(given)).resolve()
+    return values.under(Values({"script": {"directory": str(directory)}}, {("script", "directory"): origin}))
 
 
 def written(
@@ -318,8 +336,10 @@ def _describe(values: Values, mistake: Mistake) -> str:
 def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
     """Return the full paths that an unknown key may stand for; ``[]`` if a neighboring key is nearer."""
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
+    if "script" in values.data:
+        known += leaf_paths(ScriptOptions, "script.")
     with suppress(SettingsError):  # An unknown family is reported in another line.
-        family = load_family(str(values.data.get("family", DEFAULT_FAMILY)))
+        family = load_family(str(values.data.get("family", SCRIPT if "script" in values.data else DEFAULT_FAMILY)))
         known += leaf_paths(family.Settings, "settings.")
         if key == (family.size_axis,):
             return ["sizes"]

@@ -38,12 +38,16 @@ from trainables.contract.runs import salted
 from trainables.contract.sources import folder_of, search_in, source_hash
 from trainables.families import load_family, refresh_family
 from trainables.probes.base import load_probe
+from trainables.script.family import script_family, settings_type, with_code
+from trainables.script.options import ScriptOptions
 
-DEFAULT_FAMILY = "listops"
+DEFAULT_FAMILY, SCRIPT = "listops", "script"
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
     {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+    | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
+    | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
 )
 """Keys of a specification that do not change results."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt"})
@@ -66,6 +70,11 @@ class SweepSpec(BaseModel):
     """The question that the sweep answers, as a sentence."""
     family: str = DEFAULT_FAMILY
     """The family of models: a built-in one, or ``package.module:Class``."""
+    script: Any = None
+    """A training program, in place of ``family``: how to start it, and where it prints its metrics
+    (trainables/script/options.py)."""
+    floor: Any = None
+    """Accuracy of the best constant answer of a script: a number, or one for each task."""
     target: str
     """The task whose transition the sweep locates."""
     budget: Fairness = "total"
@@ -109,7 +118,10 @@ class SweepSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, data: Any) -> Any:
-        return plain_value(data)
+        data = plain_value(data)
+        if isinstance(data, Mapping) and data.get("script") is not None and "family" not in data:
+            data = {**data, "family": SCRIPT}
+        return data
 
     @field_validator("name", "variant")
     @classmethod
@@ -163,6 +175,28 @@ class SweepSpec(BaseModel):
             raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
         return value
 
+    @field_validator("script", mode="before")
+    @classmethod
+    def _script_options(cls, value: Any, info: ValidationInfo) -> ScriptOptions | None:
+        family = info.data.get("family", SCRIPT)
+        if value is None and family == SCRIPT and "family" in info.data:
+            raise ValueError("the family script needs script: with a command and its metrics")
+        if value is not None and family != SCRIPT:
+            raise ValueError(f"give either family: or script:; family is {family!r}")
+        return None if value is None else parse(ScriptOptions, value)
+
+    @field_validator("floor", mode="before")
+    @classmethod
+    def _shares(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        if info.data.get("family", SCRIPT) != SCRIPT:
+            raise ValueError("only a script has a floor here: a family defines its own")
+        shares = value.values() if isinstance(value, Mapping) else [value]
+        if not all(type(share) in (int, float) and 0 <= share < 1 for share in shares) or not shares:
+            raise ValueError(f"must be a share from 0 to below 1, or one for each task; got {value!r}")
+        return {task: float(share) for task, share in value.items()} if isinstance(value, Mapping) else float(value)
+
     @field_validator("probes", mode="before")
     @classmethod
     def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
@@ -183,7 +217,10 @@ class SweepSpec(BaseModel):
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        kind = load_family(info.data["family"]).Settings
+        if info.data["family"] == SCRIPT:
+            kind = _settings_of_script(value)
+        else:
+            kind = load_family(info.data["family"]).Settings
         settings: Any = parse(kind, value)
         if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
             raise InvalidDataError(*mistakes)
@@ -258,7 +295,10 @@ class SweepSpec(BaseModel):
     def family_class(self) -> type[Family]:
         """The family. Like :attr:`folder` and :attr:`source`, it is found when the specification is checked, because
         its name may later stand for a class of another folder or of a changed file."""
-        return load_family(self.family)
+        if self.script is None:
+            return load_family(self.family)
+        named = [task for mix in self.mixes for phase in mix.phases for task in phase.mix.tasks]
+        return script_family(self.script, self.floor, plain_value(self.settings), (self.target, *named))
 
     @cached_property
     def folder(self) -> str:
@@ -267,8 +307,8 @@ class SweepSpec(BaseModel):
 
     @cached_property
     def source(self) -> str:
-        """Hash of the family's source, "" for a family of this project."""
-        return source_hash(self.family)
+        """Hash of the family's source or of the script's code, "" for a family of this project."""
+        return source_hash(self.family) if self.script is None else str(self.script.code_hash)
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)
@@ -287,9 +327,13 @@ class SweepSpec(BaseModel):
         for mix in self.mixes:
             self.family_of(mix).check_device(self.resources.device)
 
-    def check_counts(self) -> None:
-        """Raise :class:`UserError` unless the family counts parameters as an answer needs. Stored sweeps are read
-        without this check."""
+    def check_startable(self) -> None:
+        """Raise :class:`UserError` unless the family counts parameters as an answer needs and finds its files. Stored
+        sweeps are read without this check."""
+        try:
+            self.make_family().check_files()
+        except SettingsError as error:
+            raise UserError(f"{error.key}: {explain(error)}") from error
         checks.check_counts(self.family, self.make_family(), self.sizes)
 
     def warnings(self) -> list[str]:
@@ -372,6 +416,7 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
+        absent |= {name for name in ("script", "floor") if getattr(self, name) is None}
         absent |= {"code"} if self.code == "refuse" else set()
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_value(self.settings)}
@@ -407,8 +452,14 @@ class SweepSpec(BaseModel):
         if self.folder:
             search_in(self.folder)
         refresh_family(self.family)
+        if self.script is not None:
+            return self.with_code().checked()
         is_same = load_family(self.family) is self.family_class and source_hash(self.family) == self.source
         return self.checked() if is_same else self.model_copy(update={})
+
+    def with_code(self) -> Self:
+        """Return the sweep with the hash of its script's code as it is now."""
+        return self if self.script is None else self.model_copy(update={"script": with_code(self.script)})
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""
@@ -435,6 +486,16 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
         for key in one | two
         if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
     }
+
+
+def _settings_of_script(values: Any) -> type[Any]:
+    """Return the type of a script's settings, which may have any names. Raises :class:`InvalidDataError`."""
+    if not isinstance(values, Mapping) or "steps" not in values:
+        raise InvalidDataError(Mistake((), "a script needs settings with `steps`, the number of steps of a run"))
+    try:
+        return settings_type(tuple(values))
+    except SettingsError as error:
+        raise InvalidDataError(Mistake((error.key,), str(error))) from error
 
 
 def _count(family: Family, size: int) -> None:

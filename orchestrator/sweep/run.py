@@ -49,7 +49,7 @@ from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.printing import clean
 from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
-from orchestrator.trusted_code import list_path, trust_code_of
+from orchestrator.trusted_code import is_known_sweep, list_path, remember_script, scripts_path, trust_code_of
 from trainables.base import Status
 from trainables.contract.sources import MAIN
 
@@ -87,7 +87,10 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep = create_sweep(spec, home, fresh=options.fresh)
         else:  # These do not change results.
             current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
+            if spec.script is not None:
+                current = current.model_copy(update={"script": spec.script})
             sweep = replace(resumed, spec=current)
+        _remember_script(sweep)
         if options.begun is not None:
             options.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
@@ -128,6 +131,16 @@ def _remember_code(spec: SweepSpec) -> None:
         trust_code_of((spec.family, *spec.probes))
     except OSError as error:
         log.info(f"{list_path()} cannot be written ({error.strerror}), so `status` will not import {spec.family}")
+
+
+def _remember_script(sweep: Sweep) -> None:
+    """Note the script that the user runs now, so that its sweep can be resumed."""
+    if sweep.spec.script is None:
+        return
+    try:
+        remember_script(sweep.spec.to_dict(), sweep.files.directory)
+    except OSError as error:
+        log.warning(f"{scripts_path()} cannot be written ({error.strerror}), so {sweep.id} cannot be resumed")
 
 
 def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
@@ -185,7 +198,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
             f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
             "own next to it, and name that module, or train with --engine local"
         )
-    spec.check_counts()
+    spec.check_startable()
     if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine, options.address)
     resumed = extended = None
@@ -197,6 +210,11 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
         resumed = find_unfinished(spec, home)
     if resumed is not None:
         resumed.files.check_free()
+        if spec.script is not None and not is_known_sweep(resumed.files.directory):
+            raise UserError(
+                f"{resumed.id} cannot be resumed: it was not started by you in {home.root}, and the files that its "
+                "script left there may contain code. Leave --resume out: a new sweep reuses its finished runs"
+            )
         current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
         warning = check_resumed(current, retry_failed=options.retry_failed)
     if options.extend is not None:

@@ -6,6 +6,7 @@ import pickle
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply."""
+    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply. ``notes``
+    are lines for the user."""
 
     name: str
     wrong: str = ""
     skipped: str = ""
+    notes: str = ""
 
 
 class Skipped(Exception):  # noqa: N818 - not an error of the family
@@ -143,9 +146,9 @@ def _budget(case: Case) -> None:
 def _training(case: Case) -> None:
     scores = []
     for _ in range(2):
-        learner = case.learner([case.run()])
-        points, outcome = _to_the_end(learner, ReportValidator(case.family, [case.run()]))[0]
-        _require(learner.advance() == [], "advance() must return [] once all runs have ended")
+        with closing(case.learner([case.run()])) as learner:
+            points, outcome = _to_the_end(learner, ReportValidator(case.family, [case.run()]))[0]
+            _require(learner.advance() == [], "advance() must return [] once all runs have ended")
         _require(outcome.steps >= 1, f"a run must take a step; its outcome has {outcome.steps}")
         _require(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
         scores.append(outcome.accuracy)
@@ -167,13 +170,13 @@ def _stacked(case: Case) -> None:
 
 def _resumed(case: Case) -> None:
     runs, directory = case.stack(), case.directory / "checkpoint"
-    learner, validator = case.learner(runs), ReportValidator(case.family, runs)
-    if any(report.outcome for report in validator.check(learner.advance())):
-        raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
-    learner.save(directory)
-    again = case.learner(runs)
-    again.restore(directory)
-    expected, resumed = _to_the_end(learner, validator), _to_the_end(again, ReportValidator(case.family, runs))
+    validator = ReportValidator(case.family, runs)
+    with closing(case.learner(runs)) as learner, closing(case.learner(runs)) as again:
+        if any(report.outcome for report in validator.check(learner.advance())):
+            raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
+        learner.save(directory)
+        again.restore(directory)
+        expected, resumed = _to_the_end(learner, validator), _to_the_end(again, ReportValidator(case.family, runs))
     for index, ended in expected.items():
         # Losses are left out because they may be NaN.
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
@@ -196,7 +199,8 @@ def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple
 
 
 def _first_losses(case: Case, runs: Sequence[RunConfig]) -> list[float]:
-    reports = ReportValidator(case.family, runs).check(case.learner(runs).advance())
+    with closing(case.learner(runs)) as learner:
+        reports = ReportValidator(case.family, runs).check(learner.advance())
     losses = {report.index: report.evaluation.loss for report in reports if report.evaluation is not None}
     if len(losses) < len(runs):
         raise Skipped("its runs end without an evaluation")

@@ -52,6 +52,20 @@ class Learner(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot start from the weights of another run")
 
+    def work_in(self, directory: Path) -> None:  # noqa: B027 - most learners keep everything in memory
+        """Use a directory for files that must survive a kill of this process, such as checkpoints that a program writes
+        by itself. It may be missing, or contain the files of an earlier, killed learner of the same runs.
+
+        Called at most once, before :meth:`advance`. The caller removes the directory when all runs have ended.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most learners have nothing to end
+        """End whatever the learner has started, such as processes, and free its memory.
+
+        Called once, however the stack ends: finished, stopped, failed, interrupted or continued by another learner. No
+        other method is called afterwards.
+        """
+
 
 class Speed(NamedTuple):
     """Operations per second of a large model, and the parameters at which overhead halves that rate."""
@@ -179,6 +193,10 @@ class Family(ABC):
     def speed(self, device: str) -> Speed | None:
         """Return the speed of a core or a GPU, for estimates of time, or None to assume that of torch."""
         return None
+
+    def check_files(self) -> None:  # noqa: B027 - most families need no files
+        """Raise :class:`SettingsError` if a file or program that training needs is missing on this machine. Called
+        before a sweep starts, and not when a stored sweep is read."""
 
     def check_device(self, device: str) -> None:  # noqa: B027 - most families train on any device
         """Raise :class:`SettingsError` if this device cannot train with the settings."""

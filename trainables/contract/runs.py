@@ -169,6 +169,7 @@ class Report:
 
     ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
     when the run ends. ``arrays`` are for probes, by the family's names; ``weights`` are the model's parameters by name.
+    ``output`` is text that the run has printed, of bounded size, to keep with it.
     """
 
     index: int
@@ -176,6 +177,7 @@ class Report:
     outcome: Outcome | None = None
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    output: str = ""
 
 
 @dataclass(frozen=True)

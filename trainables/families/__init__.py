@@ -8,6 +8,7 @@ from trainables.contract.settings import SettingsError
 from trainables.contract.sources import reload_changed
 
 BUILT_IN = {
+    "script": "trainables.script.family:ScriptFamily",
     "listops": "trainables.families.listops:ListOps",
     "permutations": "trainables.families.permutations:Permutations",
     "heat_diffusion": "trainables.families.reparametrization:HeatDiffusion",

@@ -1,0 +1,329 @@
+"""Sweeps of scripts: refused before they start, stopped by malformed scripts, and never started by reading a home."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orchestrator as o
+from orchestrator.system.errors import SweepError, UserError
+from tests.cli.program import Program
+from tests.sweep.sweeps import ended, only_sweep, run_here
+from tests.training_scripts import COMMAND, GOOD, script_spec, with_lines, written_space
+from trainables.base import Outcome, Status
+from trainables.contract.report_validator import BrokenFamilyError
+from trainables.script.family import ScriptLearner
+from trainables.script.guard import started_at
+
+
+@pytest.fixture(autouse=True)
+def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "message"),
+    [
+        ({"script": {"command": [*COMMAND, "{sizes}"]}}, "script.command", "there is no placeholder {sizes}. Did you"),
+        ({"script": {"command": [*COMMAND, "{"]}}, "script.command", "write a placeholder as {size}"),
+        ({"script": {"command": []}}, "script.command", "must list a program"),
+        ({"script": {"command": "python train.py"}}, "script.command", "must be a list"),
+        ({"script": {"environment": {"A": "{x}"}}}, "script.environment.A", "there is no placeholder {x}"),
+        ({"script": {"environment": {"A=": "x"}}}, "script.environment.A=", "is not the name of an environment"),
+        ({"script": {"config": {"a": ["{config}"]}}}, "script.config", "there is no placeholder {config}"),
+        ({"script": {"pattern": "("}}, "script.metrics", "give either metrics: or pattern:"),
+        ({"script": {"metrics": {"step": "iter"}}}, "script.metrics.accuracy", "must be a key"),
+        ({"script": {"file": "metrics.jsonl"}}, "script.file", "must begin with {out}/"),
+        ({"script": {"code": ["../train.py"]}}, "script.code", "must name files below the directory"),
+        ({"script": {"comand": ["x"]}}, "script.comand", "Did you mean 'command'?"),
+        ({"settings": {"size": 3}}, "settings.size", "is a placeholder of every script"),
+        ({"settings": {"learning-rate": 3}}, "settings.learning-rate", "cannot be the name of a setting"),
+        ({"settings": {"lr": [1]}}, "settings.lr", "must be a number, text, true or false"),
+        ({"settings": {"steps": 0}}, "settings.steps", "at least 1"),
+        ({"mixes": ["add", "add+max"]}, "mixes[1]", "unknown task 'max'"),
+        ({"floor": 10}, "floor", "must be a share"),
+        ({"family": "listops"}, "script", "give either family: or script:"),
+    ],
+)
+def test_a_mistake_is_refused_with_its_place(
+    changes: dict[str, Any], place: str, message: str, run: Program, tmp_path: Path
+) -> None:
+    written_space(tmp_path, **changes)
+    refused = run("run", "space.yaml", "--engine=local").refused()
+    assert message in refused
+    assert f", {place}:" in refused
+    assert not (tmp_path / "results").exists()
+
+
+def test_settings_need_steps(run: Program, tmp_path: Path) -> None:
+    path = written_space(tmp_path)
+    path.write_text(path.read_text().replace("steps: 6", "pase: 6"))
+    assert "settings with `steps`" in run("plan", "space.yaml").refused()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ({"directory": "missing"}, "missing does not exist"),
+        ({"directory": "train.py"}, "train.py is not a directory"),
+        ({"command": ["pyhton", "train.py"]}, "the program pyhton was not found in PATH"),
+        ({"command": ["./train.py"]}, "train.py is not a program that can be started"),
+        ({"command": ["./missing"]}, "missing was not found"),
+        ({"code": ["model.py"]}, "model.py cannot be read: No such file"),
+    ],
+)
+def test_missing_files_are_refused_before_anything_starts(
+    script: dict[str, Any], message: str, run: Program, tmp_path: Path
+) -> None:
+    written_space(tmp_path, script=script)
+    for command in ("plan", "run"):
+        assert message in run(command, "space.yaml").refused()
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_sweep_of_a_script_has_an_answer_and_finds_its_runs_again(run: Program, tmp_path: Path) -> None:
+    written_space(tmp_path)
+    out = run("run", "space.yaml", "--engine=local").succeeded()
+    assert "mix       width" in out
+    stored = o.load("space", tmp_path / "results")
+    assert set(stored.runs["status"]) == {"finished"}
+    assert set(stored.runs["measure/parameters"]) == {80, 160}
+    assert not only_sweep(tmp_path / "results").checkpoints.exists()
+    assert "is the present code" not in run("explain", "--home", "results").succeeded()
+    assert (
+        run("run", "space.yaml", "--engine=local", "--set", "resources.retries=0").succeeded().count(", trained for")
+        == 5
+    )
+    (tmp_path / "train.py").write_text(GOOD + "\nprint('more')\n")
+    assert "trained for" not in run("run", "space.yaml", "--engine=local").succeeded()
+
+
+def test_reading_a_home_neither_starts_nor_needs_the_script(run: Program, tmp_path: Path) -> None:
+    written_space(tmp_path / "code", with_lines("Path('started').touch()"))
+    run("run", "code/space.yaml", "--engine=local").succeeded()
+    sweep = only_sweep(tmp_path / "results").id
+    (tmp_path / "code" / "started").unlink()
+    for removed in (False, True):
+        if removed:
+            shutil.rmtree(tmp_path / "code")
+        for words in (
+            ("sweeps",),
+            ("status", sweep, "--runs"),
+            ("explain",),
+            ("report",),
+            ("export", sweep, "--output", f"t{removed}"),
+            ("sync",),
+        ):
+            run(*words).succeeded()
+        key = o.load(sweep, tmp_path / "results").runs["key"].iloc[0]
+        run("logs", key).succeeded()
+        assert not (tmp_path / "code" / "started").exists()
+    run("rm", sweep, "--yes").succeeded()
+
+
+def test_a_home_of_somebody_else_starts_nothing(
+    run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_space(tmp_path, with_lines("Path('started').touch()"), settings={"steps": 40})
+    run("run", "space.yaml", "--engine=local", "--max-time=4s", "--set", "settings.pace=0.2")
+    assert (tmp_path / "started").exists()
+    (tmp_path / "started").unlink()
+    directory = only_sweep(tmp_path / "results")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
+    assert "never run by you" in run("run", directory.spec, "--engine=local").refused()
+    refused = run(
+        "run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", directory.id
+    ).refused()
+    assert "was not started by you" in refused
+    with pytest.raises(UserError, match="never run by you"):
+        o.run(o.load(directory.id, tmp_path / "results").spec, home=tmp_path / "results", engine="local")
+    assert not (tmp_path / "started").exists()
+
+
+def test_an_answer_of_somebody_else_trains_nothing(run: Program, tmp_path: Path) -> None:
+    written_space(tmp_path, with_lines("Path('started').touch()"))
+    run("run", "space.yaml", "--engine=local").succeeded()
+    run("export", "space", "--output", "answer.json").succeeded()
+    assert str(tmp_path) not in (tmp_path / "answer.json").read_text()
+    (tmp_path / "started").unlink()
+    run("verify", "answer.json").succeeded()
+    assert "a command that a file names is not run" in run("verify", "answer.json", "--retrain", "1").refused()
+    written_space(tmp_path / "other", settings={"steps": 8})
+    other = ("--space", "other/space.yaml")
+    assert "differ from those of the file" in run("verify", "answer.json", "--retrain", "1", *other).refused()
+    assert not (tmp_path / "started").exists()
+    assert "the same bits" in run("verify", "answer.json", "--retrain", "1", "--space", "space.yaml").out
+    assert (tmp_path / "started").exists()
+
+
+def test_resuming_uses_the_directory_of_the_named_space(run: Program, tmp_path: Path) -> None:
+    """A home could name any other directory. Code that has changed is refused."""
+    written_space(tmp_path, settings={"steps": 400, "pace": 0.01})
+    run("run", "space.yaml", "--engine=local", "--max-time=3s")
+    directory = only_sweep(tmp_path / "results")
+    assert (directory.checkpoints / "work").is_dir()
+    assert str(tmp_path) in directory.spec.read_text()
+    (tmp_path / "train.py").write_text(GOOD + "\nprint('more')\n")
+    refused = run("run", "space.yaml", "--engine=local", "--resume", directory.id).refused()
+    assert "the code of its script" in refused
+    assert "has changed since it started" in refused
+    (tmp_path / "train.py").write_text(GOOD)
+    text = directory.spec.read_text()
+    directory.spec.write_text(text.replace(f"directory: {tmp_path}", "directory: /nowhere"))
+    assert "/nowhere" in directory.spec.read_text()
+    run("run", "space.yaml", "--engine=local", "--resume", directory.id).succeeded()
+    outcomes = [entry.outcome for entry in ended(tmp_path / "results")]
+    assert [[point.step for point in one.curve] for one in outcomes] == [list(range(2, 401, 2))] * 4
+
+
+# Malformed scripts. Each ends in one clear line, and none becomes evidence.
+
+NO_METRICS = "ended with exit code 0 and without an evaluation"
+
+
+def swept(home: Path, code: str, **changes: Any) -> tuple[str, list[Outcome]]:
+    """Run a sweep of a script. Return the error, "" without one, and the outcomes in its journal."""
+    changes = {"sizes": [8], "mixes": ["add"], **changes}
+    spec = script_spec(home / "code", code, **changes)
+    try:
+        run_here(spec, home / "results")
+        error = ""
+    except SweepError as raised:
+        error = str(raised)
+    return error, [entry.outcome for entry in ended(home / "results")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (with_lines("sys.exit()"), f"{NO_METRICS}: no line has the step (key 'iter')"),
+        (with_lines("sys.exit()"), "It printed nothing."),
+        (with_lines('sys.stdout.write(\'{"iter": 2, "val_l\'); sys.exit()'), '{"iter": 2, "val_l'),
+        (with_lines("os.write(1, os.urandom(1 << 20)); sys.exit()"), NO_METRICS),
+        (GOOD.replace('"val_loss"', '"valid_loss"'), "Did you mean 'valid_loss'?"),
+        (GOOD.replace("return min(1.0,", "return 100 * min(1.0,"), "divide percentages by 100"),
+        (with_lines("if step == 5: report(3)", at="STEP"), "step 3 follows step 4"),
+        (with_lines("if step == 6: step = 8", at="STEP"), "steps() allows the run at most 6"),
+        (with_lines("Path('train.py').write_text('new = 1')"), "has other code than when the sweep began"),
+    ],
+)
+def test_a_script_that_breaks_the_rules_stops_the_sweep(code: str, message: str, tmp_path: Path) -> None:
+    changes = {"sizes": [8, 16]} if "other code" in message else {}
+    error, outcomes = swept(tmp_path, code, **changes)
+    assert message in error.splitlines()[0]
+    assert len(outcomes) == (1 if changes else 0)
+
+
+FLOOD = "while True: sys.stdout.write('x' * 99 + chr(10))"
+IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (with_lines("parser.parse_args(['--unknown'])"), "exit code 2. Its last line: train.py: error: unrecognized"),
+        (with_lines("import nothing_of_that_name"), "Its last line: ModuleNotFoundError: No module named 'nothing_of"),
+        (with_lines("if step == 3: sys.exit()", at="STEP"), "ended with exit code 0 after step 2 of 60"),
+        (with_lines("time.sleep(600)"), "reported nothing for 2 s, so it was ended (script.silent_s)"),
+        (with_lines(FLOOD), "reported nothing for 2 s"),
+        (with_lines(IGNORES), "reported nothing for 2 s"),
+        (with_lines("x = bytearray(500_000_000); time.sleep(600)"), "used more than 0.3 GB"),
+        (with_lines("os.kill(os.getpid(), 11)"), "was ended by signal 11"),
+    ],
+)
+def test_a_script_that_fails_is_no_evidence(
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainables.script.process.GRACE_S", 1.0)
+    script = {"silent_s": 2.0, "memory_gb": 0.3}
+    error, [outcome] = swept(tmp_path, code, script=script, settings={"steps": 60})
+    assert "every run failed" in error
+    assert outcome.status is Status.FAILED
+    [first] = [line for line in error.splitlines() if "ScriptError: " in line]
+    assert message in first
+    assert not list((tmp_path / "results").rglob("work/*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        with_lines("for _ in range(200_000): sys.stdout.write('x' * 99 + chr(10))"),  # 20 MB.
+        with_lines("if step == 6: sys.stdout.write('no end')", at="STEP"),
+        with_lines("if step == 6: report(6); shutil = __import__('shutil'); shutil.rmtree(given.out)", at="STEP"),
+        with_lines("Path(given.checkpoint, 'last.json').unlink(missing_ok=True)", at="STEP"),
+        with_lines(
+            """
+            if os.fork() == 0:
+                os.setsid()
+                os.fork() and os._exit(0)
+                Path("pid").write_text(str(os.getpid()))
+                time.sleep(600)
+            """
+        ),
+    ],
+)
+def test_a_careless_script_is_swept(code: str, tmp_path: Path) -> None:
+    error, [outcome] = swept(tmp_path, code)
+    assert error == ""
+    assert outcome.status is Status.FINISHED
+    assert [point.step for point in outcome.curve] == [2, 4, 6]
+    [output] = (tmp_path / "results" / "runs").glob("*/output.txt")
+    assert output.stat().st_size < 1 << 20
+    pid = tmp_path / "code" / "pid"
+    assert not pid.exists() or not started_at(int(pid.read_text()))
+
+
+@pytest.mark.slow
+def test_a_script_that_diverges_is_data(tmp_path: Path) -> None:
+    error, [outcome] = swept(tmp_path, with_lines("if step == 4: report(4, val_loss=float('nan'))", at="STEP"))
+    assert error == ""
+    assert (outcome.status, outcome.steps, outcome.accuracy) == (Status.DIVERGED, 4, {"add": 0.1})
+
+
+@pytest.mark.slow
+def test_a_run_whose_file_another_run_writes_stops_the_sweep(tmp_path: Path) -> None:
+    """The other run writes steps of its own to the file."""
+    code = """
+    import json, sys, time
+    from pathlib import Path
+    other, own = Path(sys.argv[2], "metrics.jsonl"), Path(sys.argv[1], "metrics.jsonl")
+    for step in (10, 20, 30, 40):
+        for path in (own, other):
+            with path.open("a") as file:
+                file.write(json.dumps({"iter": step, "acc": 0.5}) + chr(10))
+        time.sleep(0.5)
+    """.replace("\n    ", "\n")
+    first, second = tmp_path / "first", tmp_path / "second"
+    learners = []
+    for here, there in ((first, second), (second, first)):
+        script = {
+            "command": ["python", "train.py", "{out}", str(there / "out")],
+            "metrics": {"step": "iter", "accuracy": "acc"},
+            "file": "{out}/metrics.jsonl",
+            "resume": None,
+            "parameters": None,
+        }
+        spec = script_spec(tmp_path / f"code of {here.name}", code, script=script, settings={"steps": 40})
+        family, run = spec.make_family(), spec.config(spec.requests()[0])
+        learner = family.learner([run], device="cpu", cache=tmp_path)
+        assert isinstance(learner, ScriptLearner)
+        learner.work_in(here)
+        learners.append(learner)
+    (second / "out").mkdir(parents=True)
+    with closing(learners[0]) as one, closing(learners[1]) as other:
+        one.advance()
+
+        def go_on() -> None:
+            while True:
+                one.advance()
+                other.advance()
+
+        with pytest.raises(BrokenFamilyError, match="two programs"):
+            go_on()

@@ -1,0 +1,1 @@
+"""Any training program as a family: it is started, read, continued and ended, never imported."""

@@ -1,0 +1,586 @@
+"""Scripts as a family: each run is a process, which this project starts and reads but never imports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import keyword
+import math
+import platform
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import cache
+from itertools import islice, pairwise, takewhile
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trainables.base import Evaluation, Family, Learner, Mix, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.files import write_whole
+from trainables.contract.report_validator import BrokenFamilyError
+from trainables.contract.runs import run_key
+from trainables.contract.settings import SettingsError, digest_of, require
+from trainables.contract.simple import FLOPS_PER_PARAMETER, GUESSED_BATCH
+from trainables.contract.sources import DIGITS, without_comments
+from trainables.contract.words import Words
+from trainables.script import placeholders
+from trainables.script.metrics import MetricReader, MixedStepsError, Point
+from trainables.script.options import ScriptOptions
+from trainables.script.placeholders import GIVEN
+from trainables.script.process import Ended, FileReader, Kept, LogReader, ScriptProcess
+
+NAME = "script"
+"""Name of the family in a search space, and part of its runs' keys."""
+CHECKPOINT = "reported.json"
+"""File of a learner's checkpoint: the run's key and the last step that was reported."""
+OWN = "sweep"
+"""Directory in a run's directory for output and points; ``checkpoint`` and ``out`` are the script's."""
+POINTS = "points.jsonl"
+"""File with the points that were read, one JSON list per line."""
+LOOK_S = 0.02
+"""Seconds between looks at a script's output."""
+RESTARTS = 2
+"""Times that a script that somebody has killed is started again without a new point."""
+LAST_LINES = 20
+"""Lines of output that an error shows."""
+OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")
+"""Parts of a script's last lines that say that the memory of a GPU is exhausted."""
+LONGEST_TEXT = 10_000
+"""Characters of a setting."""
+
+
+class ScriptError(RuntimeError):
+    """A script failed: its exit code, its signal or its silence, with its last lines."""
+
+
+@dataclass(frozen=True)
+class ScriptSettings:
+    """Settings of a script: its steps, and any others by name (:func:`settings_type`)."""
+
+    steps: int = 1000
+    """Optimizer steps that a run may take."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, "steps", self.steps, "at least 1")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            is_plain = isinstance(value, bool | int | float | str)
+            require(is_plain, one.name, repr(value), "a number, text, true or false")
+            is_safe = not isinstance(value, str) or ("\0" not in value and len(value) <= LONGEST_TEXT)
+            require(is_safe, one.name, f"{value!r:.60}", f"text of at most {LONGEST_TEXT} characters without NUL")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return _settings, (values,)
+
+
+def _settings(values: Mapping[str, Any]) -> ScriptSettings:
+    made: ScriptSettings = settings_type(tuple(values))(**values)
+    return made
+
+
+def settings_type(names: Sequence[str]) -> type[Any]:
+    """Return the type of settings with these names, the same for the same names. Raises :class:`SettingsError` for a
+    name that no placeholder can have, or that means something else."""
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            raise SettingsError(f"{name!r} cannot be the name of a setting: use letters, digits and _", key=str(name))
+        if name in GIVEN:
+            raise SettingsError(f"{name!r} is a placeholder of every script: give the setting another name", key=name)
+    return _settings_type(tuple(sorted(set(names) - {"steps"})))
+
+
+@cache
+def _settings_type(names: tuple[str, ...]) -> type[Any]:
+    others = [(name, Any, field(kw_only=True)) for name in names]
+    return make_dataclass("ScriptSettings", others, bases=(ScriptSettings,), frozen=True)
+
+
+class ScriptFamily(Family):
+    """A family of runs of one script. :func:`script_family` makes the class for a search space."""
+
+    name: ClassVar[str] = NAME
+    version: ClassVar[int] = 1
+    size_axis: ClassVar[str] = "size"
+    Settings: ClassVar[type] = ScriptSettings
+    stacks: ClassVar[bool] = False
+    options: ClassVar[ScriptOptions]
+    floor: ClassVar[float | Mapping[str, float]] = 0.0
+    """Score of the best constant answer, for all tasks or by task."""
+    knows_floor: ClassVar[bool] = False
+    task_names: ClassVar[tuple[str, ...]] = ()
+
+    def tasks(self) -> tuple[str, ...]:
+        return self.task_names
+
+    def parameters(self, size: float) -> Parameters:
+        """Return the size: only the script knows its parameters."""
+        return Parameters(size, size)
+
+    def scaled(self, steps: float, examples: float) -> Any:
+        return self.settings if steps == 1 else replace(self.settings, steps=max(1, round(self.settings.steps * steps)))
+
+    def steps(self, run: RunConfig) -> int:
+        return int(run.settings.steps)
+
+    def flops(self, run: RunConfig) -> float:
+        """Guess the operations of a run, as those of a model with ``size`` parameters."""
+        return float(FLOPS_PER_PARAMETER * run.size * self.steps(run) * GUESSED_BATCH)
+
+    def shape(self, run: RunConfig) -> str:
+        return f"{self.size_axis}-{run.size}".replace(" ", "_")
+
+    def key(self, run: RunConfig) -> str:
+        """Return the identity of a run, which includes the script's options and the hash of its code."""
+        floor = dict(self.floor) if isinstance(self.floor, Mapping) else self.floor
+        identity = {"options": self.options.identity(), "floor": floor}
+        return run_key(f"{NAME}:{digest_of(identity)[:DIGITS]}", self.version, run)
+
+    def check(self, mix: Mix, size: int) -> None:
+        """Refuse placeholders that have no value."""
+        options, known = self.options, (*GIVEN, *(one.name for one in fields(self.settings)))
+        for key in ("command", "resume"):
+            for word in getattr(options, key):
+                placeholders.check(word, known, f"script.{key}")
+        placeholders.check(options.file, known, "script.file")
+        for name, text in options.environment.items():
+            placeholders.check(text, known, f"script.environment.{name}")
+        for text in placeholders.texts_in(options.config):
+            placeholders.check(text, [name for name in known if name != "config"], "script.config")
+        for task in mix.tasks:
+            if options.reading.tasks and task not in options.reading.tasks:
+                message = f"the mix {mix} has the task {task!r}, but no accuracy is read for it"
+                raise SettingsError(message, key="script.metrics", given=task, allowed=options.reading.tasks)
+
+    def check_files(self) -> None:
+        """Refuse a missing directory, program or code file."""
+        options, directory = self.options, Path(self.options.directory)
+        if not directory.is_absolute():
+            raise SettingsError(f"{options.directory!r} is not an absolute path", key="script.directory")
+        if not directory.is_dir():
+            what = "is not a directory" if directory.exists() else "does not exist"
+            raise SettingsError(f"{directory} {what}", key="script.directory")
+        program = options.command[0]
+        if not placeholders.fields_in(program, "script.command"):
+            where = str(directory / program) if "/" in program else program
+            if shutil.which(where) is None:
+                why = "is not a program that can be started" if Path(where).exists() else "was not found"
+                place = "" if "/" in program else " in PATH"
+                raise SettingsError(f"the program {where} {why}{place}", key="script.command", given=program)
+        code_hash(options)
+
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        found = []
+        if not self.knows_floor:
+            found.append(
+                "The search space does not give `floor`, the accuracy of the best constant answer, so it is taken as "
+                "0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
+            )
+        if not self.options.seeded:
+            found.append("The script takes no seed, so the two runs of a pair do not share their data.")
+        return found
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        (run,) = runs
+        return ScriptLearner(type(self)(run.settings), run)
+
+    def values(self, run: RunConfig, directory: Path) -> dict[str, Any]:
+        """Return the values of placeholders for a run in a directory of its own."""
+        own = {one.name: getattr(run.settings, one.name) for one in fields(run.settings)}
+        shares = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+        given = {"size": run.size, "seed": run.seed, "tasks": run.mix.name, "shares": shares}
+        places = {"checkpoint": directory / "checkpoint", "out": directory / "out"}
+        config = directory / "out" / self.options.config_name
+        return own | given | {name: str(path) for name, path in (places | {"config": config}).items()}
+
+
+def script_family(
+    options: ScriptOptions,
+    floor: float | Mapping[str, float] | None,
+    settings: Mapping[str, Any],
+    tasks: Sequence[str],
+) -> type[ScriptFamily]:
+    """Return the family of a script with these settings, as plain values. ``tasks`` are those of the mixes, which count
+    if the options name none."""
+    tunable = tuple(
+        name
+        for name, value in settings.items()
+        if name != "steps" and isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    members = {
+        "__doc__": ScriptFamily.__doc__,
+        "name": NAME,
+        "Settings": settings_type(tuple(settings)),
+        "options": options,
+        "size_axis": options.size_axis,
+        "floor": 0.0 if floor is None else floor,
+        "knows_floor": floor is not None,
+        "task_names": options.task_names or tuple(dict.fromkeys(tasks)),
+        "tunable": tunable,
+        "words": Words(size=options.size_axis, parameters=f"units of {options.size_axis}"),
+    }
+    return type("Script", (ScriptFamily,), members)
+
+
+def code_files(options: ScriptOptions) -> list[str]:
+    """Return the files of a script's code, relative to its directory: those under ``code:``, or those that its command
+    names."""
+    if options.code:
+        return sorted(set(options.code))
+    root = Path(options.directory)
+    words = [word for word in options.command if word and not placeholders.fields_in(word, "script.command")]
+    below = [word for word in words if not Path(word).is_absolute() and ".." not in Path(word).parts]
+    return sorted({word for word in below if len(word) < 256 and (root / word).is_file()})
+
+
+def code_hash(options: ScriptOptions) -> str:
+    """Return the hash of a script's code. Comments and empty lines of Python files do not change it. Raises
+    :class:`SettingsError` if a file cannot be read."""
+    digest = hashlib.sha256()
+    for name in code_files(options):
+        path = Path(options.directory) / name
+        try:
+            if not path.is_file():
+                raise FileNotFoundError(2, "No such file", str(path))
+            content = path.read_bytes()
+        except OSError as error:
+            raise SettingsError(f"{path} cannot be read: {error.strerror}", key="script.code", given=name) from error
+        digest.update(f"{name}\0".encode() + (without_comments(content) if path.suffix == ".py" else content) + b"\0")
+    return digest.hexdigest()[:DIGITS]
+
+
+def with_code(options: ScriptOptions) -> ScriptOptions:
+    """Return options with the hash of the code as it is now, "" if it cannot be read."""
+    try:
+        return replace(options, code_hash=code_hash(options))
+    except SettingsError:
+        return replace(options, code_hash="")
+
+
+@dataclass(frozen=True)
+class TimedPoint:
+    """A point and the seconds of training up to it, in all processes of the run."""
+
+    point: Point
+    seconds: float
+
+
+class ScriptLearner(Learner):
+    """Runs a script for one run, and reads its points. :class:`ReportValidator` checks their numbers.
+
+    Points are on disk before they are reported. After a kill, the next learner in the same directory has them, reads
+    the rest of the output, and continues the script from its own checkpoint. If a script begins again, or at an earlier
+    step, its new points replace the old ones.
+    """
+
+    def __init__(self, family: ScriptFamily, run: RunConfig) -> None:
+        self._family, self._run, self._options = family, run, family.options
+        self._directory: Path | None = None
+        self._is_temporary = False
+        self._process: ScriptProcess | None = None
+        self._reported_step = 0
+        self._points: list[TimedPoint] = []
+        self._reader = MetricReader(self._options.reading, run.mix.tasks)
+        self._output = Kept()
+        self._reports = self._train()
+        self.steps_seen: list[int] = []
+        """Steps of the points that the present process has reported."""
+
+    @property
+    def reader(self) -> MetricReader:
+        """What was found in the script's lines."""
+        return self._reader
+
+    @property
+    def process(self) -> ScriptProcess | None:
+        """The running script."""
+        return self._process
+
+    def work_in(self, directory: Path) -> None:
+        self._directory = directory
+
+    def advance(self) -> list[Report]:
+        return list(islice(self._reports, 1))
+
+    def save(self, directory: Path) -> None:
+        key = self._family.key(self._run)
+        write_whole(directory / CHECKPOINT, json.dumps({"key": key, "step": self._reported_step}))
+
+    def restore(self, directory: Path) -> None:
+        """Report nothing up to the saved step. The script itself continues from what is in its directory."""
+        saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
+        if saved["key"] != self._family.key(self._run):
+            raise ValueError(f"the checkpoint in {directory} belongs to another run")
+        self._reported_step = int(saved["step"])
+
+    def close(self) -> None:
+        self._reports.close()
+        self._stop()
+        if self._is_temporary and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+
+    # The run
+
+    def _train(self) -> Generator[Report]:
+        if self._directory is None:
+            self._directory, self._is_temporary = Path(tempfile.mkdtemp(prefix="script-")), True
+        logs = self._directory / OWN
+        for path in (logs, self._directory / "checkpoint", self._directory / "out"):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._points = _read_points(logs / POINTS)
+        log, diverged_at = LogReader(logs), 0
+        yield from self._due()
+        for _ in self._attempts():
+            for point in self._points_of(log):
+                if not point.point.is_finite:
+                    diverged_at = point.point.step
+                    break
+                self._add(point)
+                yield from self._due()
+            if diverged_at:
+                break
+        self._stop()
+        yield self._end(diverged_at)
+
+    def _attempts(self) -> Iterator[None]:
+        """Yield once for each process to start: again if somebody has killed the last one. Raises
+        :class:`ScriptError` if a script failed, or was killed too often without a new point."""
+        best, failures = self._last_step, 0
+        while True:
+            yield
+            ended = self._process.ended() if self._process is not None else None
+            assert ended is not None, "the lines of a process end with it"
+            self._stop()
+            if not ended.was_killed:
+                self._check_end(ended)
+                return
+            failures = failures + 1 if self._last_step <= best else 1
+            best = max(best, self._last_step)
+            if failures > RESTARTS:
+                times = f"was killed {failures} times without a new evaluation"
+                raise self._failed(f"{times}, the last time {_signal_words(ended)}")
+
+    def _points_of(self, log: LogReader) -> Iterator[TimedPoint]:
+        """Start a process and yield its points until it ends."""
+        assert self._directory is not None, "a run has a directory"
+        self._check_code()
+        values = self._family.values(self._run, self._directory)
+        file = FileReader(Path(self._options.directory, placeholders.fill(self._options.file, values)))
+        command = self._command(values)
+        before = self._points[-1].seconds if self._points else 0.0
+        number = log.newest
+        self._process = self._started(command, values)
+        self.steps_seen = []
+        begun = heard = time.monotonic()
+        is_first = True
+        while True:
+            ended = self._process.ended()
+            lines = log.read()
+            for line in lines:
+                if line is not None:
+                    self._output.add(line)
+            if self._options.file:
+                lines = file.read() or (file.last() if ended is not None else [])
+                # What was there before this process began may be of several processes.
+                self._reader.is_tolerant = is_first
+            is_first = False
+            for point in self._read(lines):
+                heard = time.monotonic()
+                if not self._reader.is_tolerant and log.number > number:
+                    self.steps_seen.append(point.step)
+                yield TimedPoint(point, before + heard - begun)
+            if ended is not None and not lines:
+                return
+            if time.monotonic() - heard > self._options.silent_s:
+                seconds = f"{self._options.silent_s:g} s"
+                raise self._failed(f"reported nothing for {seconds}, so it was ended (script.silent_s)")
+            if not lines:
+                time.sleep(LOOK_S)
+
+    def _read(self, lines: Sequence[str | None]) -> Iterator[Point]:
+        for line in lines:
+            if line is None:
+                self._reader.begin_process()
+                self.steps_seen = []
+                continue
+            try:
+                point = self._reader.read(line)
+            except MixedStepsError as error:
+                raise self._broken(str(error)) from None
+            if point is not None:
+                yield point
+
+    def _command(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the command, with the arguments for resuming if there is something to resume from."""
+        assert self._directory is not None, "a run has a directory"
+        options = self._options
+        named = [word for word in options.resume if "checkpoint" in placeholders.fields_in(word, "script.resume")]
+        places = [Path(options.directory, placeholders.fill(word, values)) for word in named]
+        if named:
+            resumes = all(path.exists() for path in places)
+        else:
+            resumes = bool(options.resume) and any((self._directory / "checkpoint").iterdir())
+        words = (*options.command, *(options.resume if resumes else ()))
+        return [placeholders.fill(word, values) for word in words]
+
+    def _started(self, command: Sequence[str], values: Mapping[str, Any]) -> ScriptProcess:
+        assert self._directory is not None, "a run has a directory"
+        options = self._options
+        for name in ("checkpoint", "out"):  # A script may have removed them.
+            (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = placeholders.fill_value(options.config, values) or {
+            name: value for name, value in values.items() if name not in ("config", "shares")
+        } | {"tasks": values["shares"]}
+        write_whole(Path(values["config"]), f"{placeholders.as_configuration(content)}\n")
+        own = {name: placeholders.fill(text, values) for name, text in options.environment.items()}
+        return ScriptProcess(
+            command,
+            Path(options.directory),
+            placeholders.environment(values) | own,
+            self._directory / OWN,
+            memory_bytes=round(options.memory_gb * 1e9),
+        )
+
+    # Points
+
+    @property
+    def _last_step(self) -> int:
+        return self._points[-1].point.step if self._points else 0
+
+    def _add(self, point: TimedPoint) -> None:
+        """Keep a point. Those of its step and of later ones are of a process that was killed since."""
+        assert self._directory is not None, "a run has a directory"
+        path = self._directory / OWN / POINTS
+        if point.point.step <= self._last_step:
+            self._points = [one for one in self._points if one.point.step < point.point.step]
+            write_whole(path, "".join(map(_line, self._points)))
+        self._points.append(point)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(_line(point))
+
+    def _due(self) -> Iterator[Report]:
+        for one in list(self._points):
+            if one.point.step > self._reported_step:
+                self._reported_step = one.point.step
+                yield Report(0, one.point.evaluation())
+
+    def _end(self, diverged_at: int) -> Report:
+        """Return the last report of a run."""
+        curve: tuple[Evaluation, ...] = tuple(one.point.evaluation() for one in self._points)
+        floor = self._family.floor
+        floors = {task: float(floor.get(task, 0.0) if isinstance(floor, Mapping) else floor) for task in self._tasks}
+        measures = {"seconds": self._points[-1].seconds if self._points else 0.0}
+        if self._reader.parameters is not None:
+            measures["parameters"] = self._reader.parameters
+        if diverged_at:
+            curve = tuple(point for point in curve if point.step < diverged_at)
+            outcome = Outcome(Status.DIVERGED, min(diverged_at, self._most), floors, floors, curve, measures)
+        else:
+            last = curve[-1]
+            outcome = Outcome(Status.FINISHED, last.step, dict(last.accuracy), floors, curve, measures)
+        return Report(0, None, outcome, output=self._output.text())
+
+    @property
+    def _tasks(self) -> tuple[str, ...]:
+        return self._run.mix.tasks
+
+    @property
+    def _most(self) -> int:
+        return self._family.steps(self._run)
+
+    # Errors
+
+    def _check_code(self) -> None:
+        """Raise an exception if the code is not what the keys of runs say. Results would be stored under wrong keys."""
+        try:
+            now = code_hash(self._options)
+        except SettingsError as error:
+            raise self._broken(f"cannot be started on {platform.node()}: {error}") from error
+        if now != self._options.code_hash:
+            names = ", ".join(code_files(self._options))
+            raise self._broken(
+                f"has other code than when the sweep began: {names} in {self._options.directory} on {platform.node()} "
+                "was changed in the meantime, or that machine has another copy"
+            )
+
+    def _check_end(self, ended: Ended) -> None:
+        """Raise an exception unless a script ended well, after its last step."""
+        if ended.errno is not None:
+            raise OSError(ended.errno, ended.error)
+        if ended.error:
+            raise self._broken(f"cannot be started: {ended.error}")
+        if ended.memory:
+            raise self._failed(f"used more than {self._options.memory_gb:g} GB, so it was ended (script.memory_gb)")
+        if ended.code != 0:
+            lines = "\n".join(self._output.last_lines(LAST_LINES))
+            if any(words in lines for words in OUT_OF_MEMORY):
+                raise MemoryError(f"{self._title} ran out of memory: {self._last_line}")
+            raise self._failed(_signal_words(ended))
+        if not self._points:
+            raise self._broken(f"ended with exit code 0 and without an evaluation: {self._reader.missing()}")
+        steps = [0, *(one.point.step for one in self._points)]
+        gap = max(later - earlier for earlier, later in pairwise(steps))
+        if not self._options.stops_early and steps[-1] + gap < self._most:
+            rule = "if it may do so, set script.stops_early: true"
+            raise self._failed(f"ended with exit code 0 after step {steps[-1]} of {self._most}; {rule}")
+
+    @property
+    def _title(self) -> str:
+        """The script in a few words: ``python train.py``."""
+        words = takewhile(lambda word: not word.startswith("-") and "{" not in word, self._options.command)
+        return f"`{shlex.join(list(words) or self._options.command[:1])[:120]}`"
+
+    @property
+    def _last_line(self) -> str:
+        return next(iter(self._output.last_lines(1)), "it printed nothing")[:300]
+
+    def _failed(self, what: str) -> ScriptError:
+        """Return the error of a script that failed, whose first line says everything, and the last lines it printed."""
+        lines = "".join(f"\n    | {line}" for line in self._output.last_lines(LAST_LINES))
+        return ScriptError(f"{self._title} {what}. Its last line: {self._last_line}{lines}")
+
+    def _broken(self, what: str) -> BrokenFamilyError:
+        run = self._run
+        where = f"mix {run.label}, {self._family.size_axis} {run.size}, seed {run.seed}"
+        return BrokenFamilyError(f"the script {self._title} ({where}) {what}")
+
+
+def _signal_words(ended: Ended) -> str:
+    if ended.code is None:
+        return "by an unknown signal"
+    if ended.code < 0:
+        hint = " (SIGKILL: was memory exhausted?)" if ended.code == -9 else ""
+        return f"was ended by signal {-ended.code}{hint}"
+    return f"ended with exit code {ended.code}"
+
+
+def _line(point: TimedPoint) -> str:
+    return json.dumps([point.point.step, point.point.loss, point.point.accuracy, point.seconds]) + "\n"
+
+
+def _read_points(path: Path) -> list[TimedPoint]:
+    """Return the points in a file, up to the first line that is damaged or of somebody else."""
+    points: list[TimedPoint] = []
+    if path.is_symlink() or not path.is_file():
+        path.unlink(missing_ok=True)
+        return points
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+        try:
+            step, loss, accuracy, seconds = json.loads(line)
+            shares = {str(task): float(share) for task, share in accuracy.items()}
+            numbers = (float(loss), float(seconds), *shares.values())
+        except (ValueError, TypeError, AttributeError):
+            break
+        is_next = type(step) is int and step > (points[-1].point.step if points else 0)
+        if not is_next or not line.endswith("\n") or not all(map(math.isfinite, numbers)):
+            break
+        points.append(TimedPoint(Point(step, numbers[0], shares), numbers[1]))
+    return points

@@ -1,0 +1,316 @@
+"""The process between a worker and a script. It starts the script in a session of its own, copies what it prints into
+files, and ends it with everything that it started: when the worker asks, and when the worker itself was killed.
+
+It runs as a program, ``python -I -S guard.py PLAN``, with nothing but the standard library. It consists of two
+processes. The first only waits for the second, so that Ray, which kills the children of a worker that died, does not
+kill the second. If somebody kills the second, the first ends the script.
+
+The second adopts processes whose parent has ended, so a daemon that leaves the script's session is found, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LOOK_S = 0.5
+"""Seconds between looks at the worker and at the memory."""
+LEFT_S = 5.0
+"""Seconds that processes may use to end after the script itself has ended."""
+KILLED_S = 10.0
+"""Seconds to wait for killed processes, which may hang in the kernel."""
+SEGMENT_BYTES, MOST_SEGMENTS = 1 << 20, 16
+"""Size of a file of output, and number of files that may wait to be read. Then the script waits, too."""
+LONGEST_LINE = 1 << 16
+FIRST, NEXT = "first", "log"
+"""Ends of names of files of output: the first of a process, and the others."""
+SEGMENT = re.compile(r"(\d{6,12})\.(first|log)")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def segments(directory: str) -> list[tuple[int, str]]:
+    """Return number and name of each file of output in a directory, in order."""
+    matches = filter(None, map(SEGMENT.fullmatch, os.listdir(directory)))
+    return sorted((int(match[1]), match[0]) for match in matches)
+
+
+def started_at(process: int) -> str:
+    """Return when a process started, in the kernel's ticks, or "" if it has ended. With it, a process cannot be taken
+    for a later one of the same number."""
+    values = _stat(process)
+    return "" if not values or values[0] == "Z" else values[19]
+
+
+def _stat(process: int) -> list[str]:
+    """Return the values of ``/proc/PROCESS/stat`` from the state on, or [] if the process has ended."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def descendants(process: int) -> list[int]:
+    """Return the processes below a process that have not ended."""
+    children: dict[int, list[int]] = {}
+    living = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (values := _stat(int(name))):
+            children.setdefault(int(values[1]), []).append(int(name))
+            if values[0] not in "ZX":
+                living.add(int(name))
+    below, todo = [], [process]
+    while todo:
+        inner = children.get(todo.pop(), [])
+        below += inner
+        todo += inner
+    return [one for one in below if one in living]
+
+
+def memory_of(processes: list[int]) -> int:
+    """Return the memory of processes in bytes. Pages that they share count several times."""
+    return sum(int(values[21]) * PAGE_BYTES for values in map(_stat, processes) if values)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+class Output:
+    """Writes whole lines to files of bounded size, whose names continue those in the directory."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._number = max([number for number, _ in segments(directory)], default=0)
+        self._kind = FIRST
+        self._file = -1
+        self._size = SEGMENT_BYTES
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._number += 1
+        path = os.path.join(self._directory, f"{self._number:06}.{self._kind}")
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._kind, self._size = NEXT, 0
+
+    def write(self, lines: bytes) -> None:
+        if self._size >= SEGMENT_BYTES:
+            self._begin()
+        self._size += len(lines)
+        while lines:
+            lines = lines[os.write(self._file, lines) :]
+
+    def is_full(self) -> bool:
+        return len(segments(self._directory)) >= MOST_SEGMENTS
+
+
+class Stream:
+    """One of a script's two outputs. Its lines are not mixed with those of the other."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._rest = b""
+
+    def read(self, output: Output) -> bool:
+        """Copy what can be read. Return False at the end."""
+        data = os.read(self.descriptor, LONGEST_LINE)
+        text = (self._rest + data).replace(b"\r", b"\n")  # A progress bar returns to the start of its line.
+        end = text.rfind(b"\n") + 1
+        if not end and (len(text) >= LONGEST_LINE or (not data and text)):
+            text, end = text + b"\n", len(text) + 1
+        self._rest = text[end:]
+        if end:
+            output.write(text[:end])
+        if not data and self._rest:
+            output.write(self._rest + b"\n")
+        return bool(data)
+
+
+class Guard:
+    """Starts the script and watches it. The plan is what :class:`trainables.script.process.ScriptProcess` sends."""
+
+    def __init__(self, plan: dict[str, object], to_first: int) -> None:
+        self._command: list[str] = plan["command"]  # type: ignore[assignment]
+        self._directory, self._logs = str(plan["directory"]), str(plan["logs"])
+        self._grace_s, self._memory = float(plan["grace_s"]), int(plan["memory"])  # type: ignore[arg-type,call-overload]
+        self._control, self._status = int(plan["control"]), int(plan["status"])  # type: ignore[call-overload]
+        self._worker, self._started = int(plan["worker"]), str(plan["started"])  # type: ignore[call-overload]
+        self._to_first = to_first
+        self._ends = False
+        """True once the worker asked to end the script, or has ended itself."""
+        self._code: int | None = None
+        self._script = 0
+        self._streams: list[Stream] = []
+        self._output: Output | None = None
+
+    def run(self) -> dict[str, object]:
+        """Return how the script ended."""
+        if not self._lock():
+            return {"stopped": True}
+        self._output = Output(self._logs)
+        if error := self._start():
+            return {"error": error}
+        looked_at, exceeded = 0.0, False
+        while self._code is None and not self._ends:
+            self._turn(LOOK_S)
+            if time.monotonic() - looked_at >= LOOK_S:
+                looked_at = time.monotonic()
+                self._look_at_worker()
+                exceeded = bool(self._memory) and memory_of(descendants(os.getpid())) > self._memory
+                self._ends = self._ends or exceeded
+        stopped = self._code is None and not exceeded
+        left = self._end(self._grace_s if stopped else 0.0 if exceeded else LEFT_S)
+        return {"code": self._code, "stopped": stopped, "memory": exceeded, "left": left}
+
+    def _lock(self) -> bool:
+        """Wait until the processes of an earlier script in this directory have ended. Return False if the worker does
+        not wait that long."""
+        lock = os.open(os.path.join(self._logs, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while not self._ends:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:  # A file system without locks.
+                return True
+            self._ends = bool(select.select([self._control], [], [], 0)[0])
+            self._look_at_worker()
+        return False
+
+    def _look_at_worker(self) -> None:
+        self._ends = self._ends or started_at(self._worker) != self._started
+
+    def _start(self) -> str:
+        """Start the script. Return why it cannot be started, or ""."""
+        guard, wakes = os.getpid(), os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakes[1], warn_on_full_buffer=False)
+        self._wakes = wakes[0]
+        out, err, failed = os.pipe(), os.pipe(), os.pipe2(os.O_CLOEXEC)
+        self._script = os.fork()
+        if not self._script:
+            try:
+                signal.set_wakeup_fd(-1)
+                for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
+                os.setsid()
+                _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != guard:
+                    os._exit(1)
+                os.dup2(out[1], 1)
+                os.dup2(err[1], 2)
+                os.chdir(self._directory)
+                os.execvp(self._command[0], self._command)
+            except OSError as error:
+                os.write(failed[1], f"{error.strerror}".encode())
+            finally:
+                os._exit(127)
+        for end in (out[1], err[1], failed[1]):
+            os.close(end)
+        os.write(self._to_first, str(self._script).encode())
+        os.write(self._status, json.dumps({"process": self._script}).encode() + b"\n")
+        self._streams = [Stream(out[0]), Stream(err[0])]
+        why = os.read(failed[0], 1000).decode()
+        os.close(failed[0])
+        return why
+
+    def _turn(self, within_s: float) -> None:
+        """Wait for output, the end of a process, or the worker's request, and handle it."""
+        assert self._output is not None, "the script was started"
+        is_full = self._output.is_full()
+        streams = [] if is_full else self._streams
+        watched = [self._wakes, *(stream.descriptor for stream in streams), *([] if self._ends else [self._control])]
+        ready, _, _ = select.select(watched, [], [], 0.02 if is_full else within_s)
+        for stream in [stream for stream in streams if stream.descriptor in ready]:
+            if not stream.read(self._output):
+                os.close(stream.descriptor)
+                self._streams.remove(stream)
+        if self._wakes in ready:
+            os.read(self._wakes, 1000)
+        self._reap()
+        self._ends = self._ends or self._control in ready
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            if process == self._script:
+                self._code = os.waitstatus_to_exitcode(status)
+
+    def _end(self, grace_s: float) -> int:
+        """End everything that the script has started. Return how many processes were left when it ended."""
+        self._ends = True  # The worker is not asked again.
+        left = -1
+        for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
+            limit = time.monotonic() + within_s
+            signalled: set[int] = set()
+            while living := descendants(os.getpid()):
+                left = len(living) if left < 0 else left
+                for process in [one for one in living if one not in signalled]:
+                    _kill(process, number)
+                signalled |= set(living)
+                if time.monotonic() >= limit:
+                    break
+                self._turn(0.1)
+        while self._streams and select.select([stream.descriptor for stream in self._streams], [], [], 0)[0]:
+            self._turn(0)
+        self._reap()
+        return max(left, 0)
+
+
+def _kill(process: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(process, number)
+
+
+def main() -> None:
+    """Run as the first of the two processes, then as the second."""
+    plan = json.loads(sys.argv[1])
+    for name in ("control", "status"):  # A low number, which select accepts, and which the script does not inherit.
+        given = plan[name]
+        plan[name] = os.dup(given)
+        os.close(given)
+    from_second, to_first = os.pipe()
+    second = os.fork()
+    if second:
+        for descriptor in (plan["control"], plan["status"], to_first):
+            os.close(descriptor)
+        _, status = os.waitpid(second, 0)
+        script = os.read(from_second, 100)
+        if status and script:  # The second was killed.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(int(script), signal.SIGKILL)
+        sys.exit(bool(status))
+    os.close(from_second)
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        ended = Guard(plan, to_first).run()
+    except OSError as error:  # Such as a full disk.
+        ended = {"errno": error.errno, "error": f"{error.strerror}: {error.filename or plan['logs']}"}
+        for process in descendants(os.getpid()):
+            _kill(process, signal.SIGKILL)
+    with suppress(BrokenPipeError):  # The worker has ended.
+        os.write(plan["status"], json.dumps(ended).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Reading a script's metrics from the lines that it prints or writes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainables.contract.runs import Evaluation
+from trainables.contract.settings import SettingsError
+
+METRICS = ("step", "loss", "accuracy")
+"""Names of metrics. The loss may be absent."""
+PREFIX = "accuracy_"
+"""Start of the name of a group of a pattern, before a task."""
+LONGEST_LINE = 100_000
+"""Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
+SHOWN, SHOWN_CHARACTERS = 3, 160
+"""Lines that a message shows, and characters of each."""
+MOST_KEYS = 200
+"""Keys of JSON lines that are remembered to name the nearest."""
+
+
+class MixedStepsError(ValueError):
+    """Steps go backwards within one process, for example because two programs write to the same file."""
+
+
+def task_of_group(task: str) -> str:
+    """Return the name of a pattern's group for a task, whose name may contain characters that groups may not."""
+    return PREFIX + re.sub(r"\W", "_", task)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where the metrics are: keys of JSON lines, or patterns, which have a group each.
+
+    ``accuracies`` maps a task to its key or pattern; the key ``""`` stands for all tasks. With ``grouped``, all
+    patterns are one, and the names of groups tell the metrics apart.
+    """
+
+    step: str
+    loss: str
+    accuracies: Mapping[str, str]
+    parameters: str = ""
+    is_json: bool = True
+    grouped: re.Pattern[str] | None = None
+    patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any], pattern: Any, parameters: str = "") -> Reading:
+        """Return the reading for the options of a script. Raises :class:`SettingsError`."""
+        if isinstance(pattern, str) and pattern:
+            return cls._grouped(_compiled(pattern, "pattern"))
+        key = "metrics" if metrics else "pattern"
+        written: Any = metrics or pattern
+        if not isinstance(written, Mapping):
+            raise SettingsError(f"{key} must map step, loss and accuracy to where they are", key=key)
+        for name in written:
+            if name not in METRICS:
+                message = f"{key} has no {name!r}"
+                raise SettingsError(message, key=f"{key}.{name}", given=str(name), allowed=METRICS)
+        given = written.get("accuracy")
+        accuracies = {"": given} if isinstance(given, str) else given
+        places = {"step": written.get("step"), "loss": written.get("loss", "")}
+        form = "a key" if metrics else "a regular expression"
+        for name, place in places.items():
+            if not isinstance(place, str) or (not place and name == "step"):
+                raise SettingsError(f"{key}.{name} must be {form}; it is {place!r}", key=f"{key}.{name}")
+        if not isinstance(accuracies, Mapping) or not accuracies:
+            rule = f"must be {form}, or {form} for each task"
+            raise SettingsError(f"{key}.accuracy {rule}; it is {given!r}", key=f"{key}.accuracy")
+        for task, place in accuracies.items():
+            if not isinstance(place, str) or not place:
+                message = f"{key}.accuracy.{task} must be {form}; it is {place!r}"
+                raise SettingsError(message, key=f"{key}.accuracy.{task}")
+        if metrics:
+            return cls(str(places["step"]), str(places["loss"]), dict(accuracies), parameters)
+        texts = {"step": places["step"], "loss": places["loss"]}
+        texts |= {task_of_group(task): text for task, text in accuracies.items()}
+        compiled = {name: _compiled(text, "pattern", one=True) for name, text in texts.items() if text}
+        named = {task: task_of_group(task) for task in accuracies}
+        return cls("step", "loss" if "loss" in compiled else "", named, is_json=False, patterns=compiled)
+
+    @classmethod
+    def _grouped(cls, pattern: re.Pattern[str]) -> Reading:
+        groups = tuple(pattern.groupindex)
+        accuracies = {name.removeprefix(PREFIX): name for name in groups if name.startswith(PREFIX)}
+        if "accuracy" in groups:
+            accuracies = {"": "accuracy"}
+        for name in groups:
+            if name not in METRICS and not name.startswith(PREFIX):
+                message = f"the pattern has a group {name!r}"
+                raise SettingsError(message, key="pattern", given=name, allowed=(*METRICS, f"{PREFIX}TASK"))
+        if "step" not in groups or not accuracies:
+            form = "(?P<step>\\d+) and (?P<accuracy>[\\d.]+%?)"
+            raise SettingsError(f"the pattern needs the groups step and accuracy, such as {form}", key="pattern")
+        return cls("step", "loss" if "loss" in groups else "", accuracies, is_json=False, grouped=pattern)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks that are named, or () if one accuracy stands for all."""
+        return tuple(task for task in self.accuracies if task)
+
+    @property
+    def names(self) -> list[str]:
+        """Keys, or names of metrics if patterns find them."""
+        return [name for name in (self.step, self.loss, *self.accuracies.values()) if name]
+
+    def values(self, line: str) -> dict[str, Any]:
+        """Return what a line contains, by key or by the name of a metric."""
+        if self.is_json:
+            return _json_object(line)
+        found: dict[str, Any] = {}
+        if self.grouped is not None:
+            for match in self.grouped.finditer(line):
+                found |= {name: _number(line, match, name) for name in match.groupdict() if match[name] is not None}
+        for name, pattern in self.patterns.items():
+            if (first := pattern.search(line)) is not None:
+                found[name] = _number(line, first, 1)
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _compiled(text: str, key: str, *, one: bool = False) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise SettingsError(f"{text!r} is not a regular expression: {error}", key=key) from None
+    if one and pattern.groups != 1:
+        rule = "must have one group, (...), around the number; (?:...) is not a group"
+        raise SettingsError(f"the pattern {text!r} {rule}", key=key)
+    return pattern
+
+
+def _number(line: str, match: re.Match[str], group: str | int) -> float | int | None:
+    """Return the number in a group. A percent sign in the group or after it divides by 100."""
+    text, end = (match[group] or "").strip(), match.end(group)
+    is_percent = text.endswith("%") or line[end : end + 2].strip().startswith("%")
+    try:
+        value = float(text.removesuffix("%").replace(",", ""))
+    except ValueError:
+        return None
+    return value / 100 if is_percent else value
+
+
+def _json_object(line: str) -> dict[str, Any]:
+    """Return a line's JSON object, or {} if it has none. Some programs put a time or a level in front of it."""
+    begin = line.find("{")
+    if begin < 0 or not line.rstrip().endswith("}"):
+        return {}
+    try:
+        values = json.loads(line[begin:])
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _at(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a key, in which a dot may lead into a mapping; None without a value."""
+    if key in values or "." not in key:
+        return values.get(key)
+    first, _, rest = key.partition(".")
+    inner = values.get(first)
+    return _at(inner, rest) if isinstance(inner, Mapping) else None
+
+
+def _as_number(value: Any) -> float | int | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a script has reported after some steps. ``accuracy`` is empty if its numbers are not finite."""
+
+    step: int
+    loss: float
+    accuracy: dict[str, float]
+
+    @property
+    def is_finite(self) -> bool:
+        return math.isfinite(self.loss) and bool(self.accuracy)
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(self.step, self.loss, self.accuracy)
+
+
+class MetricReader:
+    """Finds the points of a learning curve in a run's lines. Metrics may be on lines of their own: an accuracy belongs
+    to the last step before it."""
+
+    def __init__(self, reading: Reading, tasks: Sequence[str]) -> None:
+        self._reading, self._tasks = reading, tuple(tasks)
+        self._step: int | None = None
+        self._loss: float | None = None
+        self._accuracy: dict[str, float] = {}
+        self._is_reported = False
+        self.is_tolerant = False
+        """True while lines of several processes may follow each other."""
+        self.parameters: float | None = None
+        """Number of trainable parameters, if the script has reported it."""
+        self.matched: dict[str, str] = {}
+        """The last line in which each metric was found."""
+        self.examples: list[str] = []
+        """The first lines that are not empty."""
+        self._keys: dict[str, None] = {}
+
+    def begin_process(self) -> None:
+        """Forget the last step: a new process may begin at an earlier one."""
+        self._step = None
+
+    def read(self, line: str) -> Point | None:
+        """Return the point that a line completes, if it does. Raises :class:`MixedStepsError`."""
+        line = line[:LONGEST_LINE]
+        if len(self.examples) < SHOWN and (shown := line.strip()):
+            self.examples.append(shown[:SHOWN_CHARACTERS])
+        values = self._reading.values(line)
+        if not values:
+            return None
+        if len(self._keys) < MOST_KEYS:
+            self._keys |= dict.fromkeys(_leaves(values))
+        if self._reading.parameters and (count := _as_number(_at(values, self._reading.parameters))) is not None:
+            self.parameters = float(count)
+        self._take_step(_as_number(_at(values, self._reading.step)), line)
+        if self._step is None or self._step < 1:  # An evaluation of the untrained model.
+            return None
+        self._take_numbers(values, line)
+        return self._point()
+
+    def _take_step(self, value: float | int | None, line: str) -> None:
+        if value is None or not math.isfinite(value) or value != int(value):
+            return
+        self.matched["step"] = line.strip()[:SHOWN_CHARACTERS]
+        step = int(value)
+        if self._step is not None and step < self._step and not self.is_tolerant:
+            why = "do two programs write to one file, or does the step begin again?"
+            raise MixedStepsError(f"step {step} follows step {self._step}: {why}")
+        if step != self._step:
+            self._step, self._loss, self._accuracy, self._is_reported = step, None, {}, False
+
+    def _take_numbers(self, values: Mapping[str, Any], line: str) -> None:
+        reading = self._reading
+        if reading.loss and (loss := _as_number(_at(values, reading.loss))) is not None:
+            self._loss = float(loss)
+            self.matched["loss"] = line.strip()[:SHOWN_CHARACTERS]
+        for task in self._tasks:
+            place = self.place(task)
+            if place and (share := _as_number(_at(values, place))) is not None:
+                self._accuracy[task] = float(share)
+                self.matched[f"accuracy of {task}"] = line.strip()[:SHOWN_CHARACTERS]
+
+    def _point(self) -> Point | None:
+        assert self._step is not None, "numbers are taken after a step"
+        if self._is_reported:
+            return None
+        numbers = [*self._accuracy.values(), *([] if self._loss is None else [self._loss])]
+        is_complete = len(self._accuracy) == len(self._tasks) and (self._loss is not None or not self._reading.loss)
+        if not all(map(math.isfinite, numbers)):
+            self._is_reported = True
+            return Point(self._step, math.nan, {})
+        if not is_complete:
+            return None
+        self._is_reported = True
+        wrong = 1 - sum(self._accuracy.values()) / len(self._accuracy)
+        return Point(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
+
+    def place(self, task: str) -> str:
+        """Return the key or name for the accuracy of a task, "" without one."""
+        places = self._reading.accuracies
+        return places.get(task, "") or places.get("", "") or places.get(task_of_group(task).removeprefix(PREFIX), "")
+
+    def missing(self) -> str:
+        """Return a sentence about the metrics that no line had, with the lines that were seen and the nearest key."""
+        needed = {"step": self._reading.step} | ({"loss": self._reading.loss} if self._reading.loss else {})
+        needed |= {f"accuracy of {task}": self.place(task) for task in self._tasks}
+        lost = {name: place for name, place in needed.items() if name not in self.matched}
+        what = "no line has " + ", ".join(
+            f"the {name}" + (f" (key {place!r})" if self._reading.is_json else "") for name, place in lost.items()
+        )
+        if not lost:
+            what = "no step has every metric"
+        near = [difflib.get_close_matches(place, self._keys, n=1) for place in lost.values() if self._reading.is_json]
+        hint = f". Did you mean {near[0][0]!r}?" if near and near[0] else "."
+        seen = " | ".join(self.examples)
+        return f"{what}{hint} " + (f"Its first lines: {seen}" if seen else "It printed nothing.")
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> list[str]:
+    leaves: list[str] = []
+    for name, value in values.items():
+        leaves += _leaves(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [f"{prefix}{name}"]
+    return leaves

@@ -1,0 +1,101 @@
+"""Filling in a script's command, environment and configuration file."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+from trainables.contract.settings import SettingsError
+
+GIVEN = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
+"""Placeholders of every script. The names of its settings are the others."""
+PREFIX = "SWEEP_"
+"""Start of the names of environment variables with the values of placeholders."""
+
+
+def fields_in(text: str, key: str) -> list[str]:
+    """Return the names of placeholders in a text. Raises :class:`SettingsError` if a brace is not closed, or if there
+    is more than a name between two."""
+    try:
+        parsed = list(Formatter().parse(text))
+    except ValueError:
+        raise _malformed(text, key) from None
+    fields = []
+    for _, name, form, conversion in parsed:
+        if name is None:
+            continue
+        if not name.isidentifier() or form or conversion:
+            raise _malformed(text, key)
+        fields.append(name)
+    return fields
+
+
+def _malformed(text: str, key: str) -> SettingsError:
+    rule = "write a placeholder as {size}, and a brace that is meant as such twice: {{ or }}"
+    return SettingsError(f"{text!r} cannot be filled in: {rule}", key=key, given=text)
+
+
+def check(text: str, known: Sequence[str], key: str) -> None:
+    """Raise :class:`SettingsError` for a placeholder that is not known."""
+    for name in fields_in(text, key):
+        if name not in known:
+            raise SettingsError(f"there is no placeholder {{{name}}}", key=key, given=name, allowed=tuple(known))
+
+
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """Return a text with values in place of placeholders."""
+    return "".join(
+        literal + ("" if name is None else as_text(values[name])) for literal, name, _, _ in Formatter().parse(text)
+    )
+
+
+def fill_value(value: Any, values: Mapping[str, Any]) -> Any:
+    """Return plain values with filled-in text. A text that is a single placeholder becomes its value: a number stays a
+    number."""
+    if isinstance(value, Mapping):
+        return {name: fill_value(inner, values) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill_value(inner, values) for inner in value]
+    if not isinstance(value, str):
+        return value
+    whole = re.fullmatch(r"\{(\w+)\}", value)
+    return values[whole[1]] if whole else fill(value, values)
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return every text in plain values, except keys."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [text for part in inner for text in texts_in(part)]
+
+
+def as_text(value: Any) -> str:
+    """Return a value as an argument of a command: ``0.001``, ``true``, text as it is."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if isinstance(value, bool | Mapping | list | tuple) else repr(value)
+
+
+def environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables for all values: ``SWEEP_SIZE``, ... ``SWEEP_TASKS`` has the shares, as JSON."""
+    variables = {f"{PREFIX}{name.upper()}": as_text(value) for name, value in values.items() if name != "shares"}
+    return variables | {f"{PREFIX}TASKS": as_text(values["shares"])}
+
+
+def as_configuration(value: Any, indent: str = "") -> str:
+    """Return plain values as JSON that YAML 1.1 reads in the same way. For it, 1e-05 would be text: 1.0e-05 is not."""
+    inside = f"{indent}  "
+    if isinstance(value, Mapping):
+        lines = [f"{inside}{json.dumps(str(name))}: {as_configuration(one, inside)}" for name, one in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}" if lines else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(as_configuration(one, inside) for one in value) + "]"
+    if isinstance(value, float) and math.isfinite(value):
+        mantissa, exponent, power = repr(value).partition("e")
+        return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}{exponent}{power}"
+    return json.dumps(value)
