@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from orchestrator.space.spaces import load_space, names, variant_names
+from orchestrator.space.spec import SCRIPT
+from tests.cli.program import ROOT
 from trainables.base import Arm, Family, Mix, RunConfig, Start, Until
 from trainables.contract.runs import run_key
 from trainables.contract.settings import ADDED_LATER, described_fields
@@ -79,14 +81,17 @@ def test_the_order_of_names_does_not_change_a_key() -> None:
     assert len({run_key("family", 1, run) for run in frozen}) == 1
 
 
+EXAMPLE = ROOT / "tests/examples/nanogpt_script/space.yaml"
+
+
 def shipped() -> dict[str, Family]:
-    """Return each built-in family with the settings of a shipped space."""
+    """Return each built-in family with the settings of a shipped space (a script: of an example)."""
     found: dict[str, Family] = {}
     for name in names():
         for variant in variant_names(name, "smoke") or (None,):
             spec = load_space(name, "smoke", variant=variant)
             found.setdefault(spec.family, spec.make_family())
-    return found
+    return found | {SCRIPT: load_space(str(EXAMPLE)).make_family()}
 
 
 def leaves(settings: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
