@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, Self
 
-from orchestrator.home.checkpoints import Checkpoints, number_of
+from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import own_path, read_bytes, whole_lines
 from orchestrator.home.new_home import make_home
@@ -141,7 +141,8 @@ def _sweep_content(files: SweepDirectory) -> Content:
             content.append(_entry(f"{name}/{path.name}", path))
     for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
         content += _files(directory, f"{name}/{directory.name}")
-    return content
+    own = f"{name}/{files.checkpoints.name}/{WORK}/"
+    return [one for one in content if not one[0].startswith(own)]  # Only who started a script continues it.
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
@@ -270,6 +271,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
     with ours.driving():
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
                 _move(path, ours.directory / path.name)

@@ -23,6 +23,7 @@ from orchestrator.space.search_method import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase
 from trainables.families import load_family
+from trainables.script.options import ScriptOptions
 
 FORMS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "null"}
 """Types of values in words."""
@@ -52,6 +53,7 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     fields = itertools.groupby(_entries(SweepSpec), lambda entry: entry.path.partition(".")[0])
     groups = {name: list(group) for name, group in fields if name in SweepSpec.keys_in_a_file()}
     groups["mixes"] += [*_entries(WrittenArm, "mixes."), *_entries(WrittenPhase, "mixes.phases.")]
+    groups["script"] += [*_entries(ScriptOptions, "script.")]
     groups["settings"] = [*_entries(kind.Settings, "settings.")]
     groups["search"] = [*_search()]
     groups["probes"] = [dataclasses.replace(groups["probes"][0], default=", ".join(kind.probes) or "none")]

@@ -45,6 +45,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
         ({"settings": {"lr": [1]}}, "settings.lr", "must be a number, text, true or false"),
         ({"settings": {"steps": 0}}, "settings.steps", "at least 1"),
         ({"mixes": ["add", "add+max"]}, "mixes[1]", "unknown task 'max'"),
+        ({"script": {"tasks": ["add", "prod", "max"]}, "mixes": ["add", "add+max"]}, "script.metrics", "'max', but no"),
         ({"floor": 10}, "floor", "must be a share"),
         ({"family": "listops"}, "script", "give either family: or script:"),
     ],
@@ -123,6 +124,28 @@ def test_reading_a_home_neither_starts_nor_needs_the_script(run: Program, tmp_pa
         run("logs", key).succeeded()
         assert not (tmp_path / "code" / "started").exists()
     run("rm", sweep, "--yes").succeeded()
+
+
+def test_an_interrupted_sweep_can_be_inspected_and_archived(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Archives have no checkpoints, so nothing that a script could load."""
+    written_space(tmp_path)
+    run("run", "space.yaml", "--engine=local").succeeded()
+    run("run", "space.yaml", "--engine=local", "--max-time=8s", "--set", "settings.pace=5")
+    assert list((tmp_path / "results").rglob("work/*"))
+    assert "work" not in run("doctor").out
+    run("home", "export", "home.tar").succeeded()
+    run("home", "import", "home.tar", "--home", "other").succeeded()
+    assert list((tmp_path / "other").rglob("output.txt"))
+    assert not list((tmp_path / "other").rglob("work"))
+    # An archive of somebody else may have such files, and may claim to continue a sweep of this user.
+    monkeypatch.setattr("orchestrator.home.archive.WORK", "none")
+    run("home", "export", "other.tar").succeeded()
+    monkeypatch.setattr("orchestrator.home.archive.WORK", "work")
+    run("home", "import", "other.tar", "--home", "third").succeeded()
+    assert not list((tmp_path / "third").rglob("work"))
+    assert run("status", "--home", "other").succeeded()
 
 
 def test_a_home_of_somebody_else_starts_nothing(

@@ -151,7 +151,7 @@ class ScriptFamily(Family):
         for text in placeholders.texts_in(options.config):
             placeholders.check(text, [name for name in known if name != "config"], "script.config")
         for task in mix.tasks:
-            if options.reading.tasks and task not in options.reading.tasks:
+            if not options.reading.place(task):
                 message = f"the mix {mix} has the task {task!r}, but no accuracy is read for it"
                 raise SettingsError(message, key="script.metrics", given=task, allowed=options.reading.tasks)
 

@@ -110,6 +110,11 @@ class Reading:
         """Keys, or names of metrics if patterns find them."""
         return [name for name in (self.step, self.loss, *self.accuracies.values()) if name]
 
+    def place(self, task: str) -> str:
+        """Return the key or name for the accuracy of a task, "" without one."""
+        places, group = self.accuracies, task_of_group(task).removeprefix(PREFIX)
+        return places.get(task, "") or places.get("", "") or (places.get(group, "") if self.grouped else "")
+
     def values(self, line: str) -> dict[str, Any]:
         """Return what a line contains, by key or by the name of a metric."""
         if self.is_json:
@@ -247,7 +252,7 @@ class MetricReader:
             self._loss = float(loss)
             self.matched["loss"] = line.strip()[:SHOWN_CHARACTERS]
         for task in self._tasks:
-            place = self.place(task)
+            place = self._reading.place(task)
             if place and (share := _as_number(_at(values, place))) is not None:
                 self._accuracy[task] = float(share)
                 self.matched[f"accuracy of {task}"] = line.strip()[:SHOWN_CHARACTERS]
@@ -267,15 +272,10 @@ class MetricReader:
         wrong = 1 - sum(self._accuracy.values()) / len(self._accuracy)
         return Point(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
 
-    def place(self, task: str) -> str:
-        """Return the key or name for the accuracy of a task, "" without one."""
-        places = self._reading.accuracies
-        return places.get(task, "") or places.get("", "") or places.get(task_of_group(task).removeprefix(PREFIX), "")
-
     def missing(self) -> str:
         """Return a sentence about the metrics that no line had, with the lines that were seen and the nearest key."""
         needed = {"step": self._reading.step} | ({"loss": self._reading.loss} if self._reading.loss else {})
-        needed |= {f"accuracy of {task}": self.place(task) for task in self._tasks}
+        needed |= {f"accuracy of {task}": self._reading.place(task) for task in self._tasks}
         lost = {name: place for name, place in needed.items() if name not in self.matched}
         what = "no line has " + ", ".join(
             f"the {name}" + (f" (key {place!r})" if self._reading.is_json else "") for name, place in lost.items()

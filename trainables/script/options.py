@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from trainables.contract.settings import SettingsError
-from trainables.script.metrics import METRICS, Reading, task_of_group
+from trainables.script.metrics import Reading
 from trainables.script.placeholders import fields_in
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_]\w*")
@@ -110,6 +110,3 @@ class ScriptOptions:
 def _require(holds: bool, key: str, rule: str) -> None:
     if not holds:
         raise SettingsError(rule, key=key)
-
-
-__all__ = ["METRICS", "ScriptOptions", "task_of_group"]

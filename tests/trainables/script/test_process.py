@@ -132,8 +132,9 @@ from trainables.script.process import ScriptProcess
 folder = Path(sys.argv[1])
 process = ScriptProcess([sys.executable, "-c", sys.argv[2]], folder, {}, folder / "logs", grace_s=1.0)
 while process.ended() is None:
-    if process.process:
-        (folder / "pid").write_text(f"{process.process} {process._guard.pid}")
+    if process.process and not (folder / "pid").exists():
+        (folder / "pid.new").write_text(f"{process.process} {process._guard.pid}")
+        (folder / "pid.new").rename(folder / "pid")
     time.sleep(0.05)
 """
 

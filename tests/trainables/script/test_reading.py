@@ -145,6 +145,13 @@ def test_a_reading_that_cannot_work_is_refused(metrics: Any, pattern: Any, key: 
     assert refused.value.key == key
 
 
+def test_a_group_for_a_task_whose_name_no_group_can_have() -> None:
+    reading = Reading.of({}, r"(?P<step>\d+) (?P<accuracy_find_exit>\S+)")
+    assert (reading.place("find exit"), reading.place("rooms")) == ("accuracy_find_exit", "")
+    reader = MetricReader(reading, ["find exit"])
+    assert reader.read("3 0.5") is not None
+
+
 def test_a_parameter_count_is_read_from_any_line() -> None:
     reader = MetricReader(Reading.of({"step": "iter", "accuracy": "a"}, "", "n_params"), ["add"])
     reader.read(json.dumps({"n_params": 1234}))
