@@ -266,7 +266,7 @@ def test_ui_completes_the_record_of_a_sweep_that_just_started(tmp_path: Path) ->
                 assert database.execute("SELECT name FROM experiments").fetchall() == [("Default",)]
         finally:
             server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+            server.wait(60)
 
 
 def experiments_or_none(address: str) -> list[str]:

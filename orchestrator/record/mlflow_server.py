@@ -74,14 +74,16 @@ def serve(store: Store, socket: Path) -> int:
         "PYTHONWARNINGS": "ignore",  # of MLflow's own use of its libraries
     }
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # The web server imports mlflow from its working directory first, whatever the settings.
-    server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
+    server: subprocess.Popen[bytes] | None = None
     try:
+        # The web server imports mlflow from its working directory first, whatever the settings.
+        server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
         return server.wait()
     except KeyboardInterrupt:
         return 0
     finally:
-        _end(server)
+        if server is not None:
+            _end(server)
         signal.signal(signal.SIGTERM, before)
 
 

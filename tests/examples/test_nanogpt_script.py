@@ -142,6 +142,7 @@ class Disturbed:
         return (self._folder / "log").read_text()
 
 
+@pytest.mark.night  # Eight minutes; kills of workers and groups are in tests/trainables/script/test_process.py, too.
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("engine", "kinds"),
