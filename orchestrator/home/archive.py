@@ -82,6 +82,8 @@ def export_home(home: Home, path: Path) -> Copied:
     def add(name: str, content: Callable[[], Content]) -> None:
         try:
             _add(archive, content())
+        except ValueError as error:
+            raise UserError(f"{name} cannot be exported: {error}. Delete that file if you did not make it") from error
         except PermissionError as error:
             refused.append(f"{name} ({error.filename}: {error.strerror})")
 

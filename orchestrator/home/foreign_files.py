@@ -30,6 +30,8 @@ PATH = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x1f][^/\\\0-\x
 """Pattern of the path of a file below a directory, without hidden parts or ".."."""
 MOST_JSON_BYTES, MOST_JOURNAL_BYTES, MOST_SPACE_BYTES = 64 << 20, 256 << 20, 256 << 10
 """Largest files of JSON, journals and search spaces that are read. The largest that were seen have a tenth of that."""
+SPARSE_BYTES, SPARSE_RATIO = 1 << 30, 100
+"""A larger file that is stored in less than a part of its size is a hole. Reading it could take days."""
 YEARS = range(1971, 9000)
 """Years that can be converted to any time zone."""
 
@@ -57,7 +59,8 @@ def checked_moment(value: object) -> str:
 
 
 def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
-    """Open a plain file for reading. Raises ``ValueError`` for a link, pipe or device and for a larger file."""
+    """Open a plain file for reading. Raises ``ValueError`` for a link, pipe or device, for a larger file, and for a
+    huge file that is almost empty on the disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -65,13 +68,18 @@ def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
             raise ValueError(f"{path.name} is a link, which is not followed") from None
         raise
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes or is_hole(status):
         os.close(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(21, "Is a directory", str(path))
         what = f"has {status.st_size} bytes, too many" if stat.S_ISREG(status.st_mode) else "is not a plain file"
         raise ValueError(f"{path.name} {what}")
     return cast(BinaryIO, os.fdopen(descriptor, "rb"))
+
+
+def is_hole(status: os.stat_result) -> bool:
+    """Return True for a huge file that is almost empty on the disk."""
+    return status.st_size > max(SPARSE_BYTES, SPARSE_RATIO * 512 * status.st_blocks)
 
 
 def read_bytes(path: Path, most_bytes: float = MOST_JSON_BYTES) -> bytes:

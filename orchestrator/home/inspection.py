@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_database import open_database
-from orchestrator.home.foreign_files import KEY, NAME
+from orchestrator.home.foreign_files import KEY, NAME, is_hole
 from orchestrator.system.files import is_directory, is_file
 
 DATABASE = "mlflow.db"
@@ -30,11 +30,13 @@ def _odd_files(home: Home) -> Iterator[str]:
     for top in ("runs", "sweeps", "claims", "artifacts"):
         for folder, folders, files in os.walk(home.root / top):
             for path in (Path(folder, name) for name in sorted((*folders, *files))):
-                mode = path.lstat().st_mode
+                mode = (status := path.lstat()).st_mode
                 if stat.S_ISLNK(mode):
                     yield f"{path} is a link"
                 elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                     yield f"{path} is a pipe, socket or device"
+                elif is_hole(status):
+                    yield f"{path} has {status.st_size} bytes, almost all of them empty"
 
 
 def _odd_names(home: Home) -> Iterator[str]:

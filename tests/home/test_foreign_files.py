@@ -126,6 +126,22 @@ def test_a_link_in_a_sweep_is_replaced_and_its_target_kept(write: str, home: Hom
     assert linked.is_symlink()  # A link that the user names is followed.
 
 
+@pytest.mark.parametrize("place", ["sweep", "run"])
+def test_a_file_of_holes_is_not_read(place: str, home: Home, tmp_path: Path, run: Program) -> None:
+    """A file of a terabyte takes no room on the disk if it is empty."""
+    [sweep_id, *_], [key, *_] = home.sweep_ids(), RunStore(home).stored_keys()
+    directory = home.sweep(sweep_id).directory if place == "sweep" else home.runs / key
+    with (directory / "big.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    message = run("home", "export", tmp_path / "home.tar.gz", "--home", home.root).refused()
+    assert f"{place} {sweep_id if place == 'sweep' else key} cannot be exported: big.bin has" in message
+    assert not (tmp_path / "home.tar.gz").exists()
+    sums = {"outcome.json": 0, "big.bin": 0}
+    (directory / "contents.json").write_text(json.dumps(sums))
+    assert "too many" in flaw_of(directory, "big.bin")
+    assert any("almost all of them empty" in thing for thing in foreign_things(home))
+
+
 @pytest.mark.parametrize("name", ["leaked.txt", "checkpoints"])
 def test_a_link_is_not_exported_and_the_archive_is_private(name: str, home: Home, victim: Path, tmp_path: Path) -> None:
     [sweep_id] = home.sweep_ids()
