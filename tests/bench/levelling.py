@@ -26,7 +26,6 @@ from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Transition
-from tests.bench.machine import describe
 from tests.simulation.truths import Truth, TruthKind, draw
 
 PLATEAUS = (0.6, 0.7, 0.8, 0.85)
@@ -128,6 +127,8 @@ def row(cell: Cell, sweeps: Sequence[Covered]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    from tests.bench.machine import describe  # Imports torch, which the tests on a later Python lack.
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--truths", type=int, default=100, help="truths per cell (default 100)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of a sweep (default 3)")

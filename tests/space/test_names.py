@@ -89,6 +89,7 @@ def test_a_value_that_no_file_can_contain_names_its_key(settings: dict[str, Any]
     assert "JSON serializable" not in str(error.value)
 
 
+@pytest.mark.slow  # The environment of a later Python, which runs the fast tests of this package, lacks the program.
 def test_a_function_as_a_setting_of_a_family_names_its_key(workplace: Path) -> None:
     (workplace / "my_models.py").write_text(
         """
