@@ -183,6 +183,7 @@ def test_a_killed_driver_leaves_no_process(engine: str, example: Path) -> None:
     wait_for(lambda: not scripts_in(example), 35)
 
 
+@pytest.mark.night
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_an_interrupted_sweep_leaves_no_process_and_continues(engine: str, example: Path, run: Program) -> None:
