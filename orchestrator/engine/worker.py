@@ -118,6 +118,8 @@ class StackWorker:
             self.end_learner()
             torch.cuda.empty_cache()
             report = StackReport(machine_error=machine_error, broken=broken)
+        if self.done:
+            self.end_learner()  # Before the last report, so that the driver gets its messages.
         messages, self._messages = tuple(self._messages), []
         return replace(report, messages=messages)
 

@@ -136,6 +136,14 @@ def test_a_learner_is_closed_once(haste: float, end: Callable[[StackWorker], Any
     assert [event.split()[0] for event in events()] == ["start", "work", "close"]
 
 
+def test_the_driver_hears_of_a_learner_that_cannot_end(tmp_path: Path) -> None:
+    """The last report has the message: nobody reads what a worker says after it."""
+    worker, messages = worker_of(tmp_path, 37), list[str]()
+    while not worker.done:
+        messages += worker.advance().messages
+    assert [message for message in messages if "could not end its training (OSError: cannot end)" in message]
+
+
 def test_a_halved_stack_closes_its_learner(tmp_path: Path) -> None:
     finish(worker_of(tmp_path, 33, count=2))
     assert events("start") + events("close") == ["start", "close"]
