@@ -6,19 +6,17 @@ seed a global random generator. Weights are not kept, and a killed run starts ag
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, SupportsFloat
 
 from trainables.contract.family import Family, Learner
-from trainables.contract.files import write_whole
 from trainables.contract.modes import apart
+from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError, shortened
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Status
 from trainables.contract.settings import require
@@ -28,7 +26,6 @@ Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 Point = tuple[int, SupportsFloat, Accuracy]
 """Point of a learning curve: optimizer steps taken, training loss, accuracy on data held out of training."""
 
-CHECKPOINT = "reported.json"
 FLOPS_PER_PARAMETER = 6
 """Operations per example and parameter: a product and a sum, once forward and twice backward."""
 GUESSED_BATCH = 32
@@ -133,29 +130,17 @@ class SimpleFamily(Family):
         return SimpleLearner(family, run)
 
 
-class SimpleLearner(Learner):
-    """Takes the points of one run from :meth:`SimpleFamily.train`. :class:`ReportValidator` checks their numbers."""
+class SimpleLearner(PointLearner):
+    """Takes the points of one run from :meth:`SimpleFamily.train`. :class:`ReportValidator` checks their numbers.
+
+    A restored learner trains again from the first step.
+    """
 
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
-        self._family, self._run = family, run
-        self._reported_step = 0
-        self._reports = self._train()
+        super().__init__(family, run)
+        self._family = family
 
-    def advance(self) -> list[Report]:
-        return list(islice(self._reports, 1))
-
-    def save(self, directory: Path) -> None:
-        key = self._family.key(self._run)
-        write_whole(directory / CHECKPOINT, json.dumps({"key": key, "step": self._reported_step}))
-
-    def restore(self, directory: Path) -> None:
-        """Train again from the first step, and report nothing up to the saved step."""
-        saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
-        if saved["key"] != self._family.key(self._run):
-            raise ValueError(f"the checkpoint in {directory} belongs to another run")
-        self._reported_step = saved["step"]
-
-    def _train(self) -> Iterator[Report]:
+    def _train(self) -> Generator[Report]:
         run, seconds, begun = self._run, 0.0, time.perf_counter()
         curve: list[Evaluation] = []
         status, accuracy, floor = Status.FINISHED, dict[str, float](), self._shares(self._family.floor)

@@ -14,12 +14,13 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import cache
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Evaluation, Family, Learner, Mix, Outcome, Parameters, Report, RunConfig, Status
 from trainables.contract.files import write_whole
+from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.runs import run_key
 from trainables.contract.settings import SettingsError, digest_of, require
@@ -34,8 +35,6 @@ from trainables.script.process import Ended, FileReader, Kept, LogReader, Script
 
 NAME = "script"
 """Name of the family in a search space, and part of its runs' keys."""
-CHECKPOINT = "reported.json"
-"""File of a learner's checkpoint: the run's key and the last step that was reported."""
 OWN = "sweep"
 """Directory in a run's directory for output and points; ``checkpoint`` and ``out`` are the script's."""
 POINTS = "points.jsonl"
@@ -268,7 +267,7 @@ class TimedPoint:
     seconds: float
 
 
-class ScriptLearner(Learner):
+class ScriptLearner(PointLearner):
     """Runs a script for one run, and reads its points. :class:`ReportValidator` checks their numbers.
 
     Points are on disk before they are reported. After a kill, the next learner in the same directory has them, reads
@@ -277,15 +276,15 @@ class ScriptLearner(Learner):
     """
 
     def __init__(self, family: ScriptFamily, run: RunConfig) -> None:
-        self._family, self._run, self._options = family, run, family.options
+        super().__init__(family, run)
+        self._family = family
+        self._options = family.options
         self._directory: Path | None = None
         self._is_temporary = False
         self._process: ScriptProcess | None = None
-        self._reported_step = 0
         self._points: list[TimedPoint] = []
         self._reader = MetricReader(self._options.reading, run.mix.tasks)
         self._output = Kept()
-        self._reports = self._train()
         self.steps_seen: list[int] = []
         """Steps of the points that the present process has reported."""
 
@@ -302,22 +301,8 @@ class ScriptLearner(Learner):
     def work_in(self, directory: Path) -> None:
         self._directory = directory
 
-    def advance(self) -> list[Report]:
-        return list(islice(self._reports, 1))
-
-    def save(self, directory: Path) -> None:
-        key = self._family.key(self._run)
-        write_whole(directory / CHECKPOINT, json.dumps({"key": key, "step": self._reported_step}))
-
-    def restore(self, directory: Path) -> None:
-        """Report nothing up to the saved step. The script itself continues from what is in its directory."""
-        saved = json.loads((directory / CHECKPOINT).read_text(encoding="utf-8"))
-        if saved["key"] != self._family.key(self._run):
-            raise ValueError(f"the checkpoint in {directory} belongs to another run")
-        self._reported_step = int(saved["step"])
-
     def close(self) -> None:
-        self._reports.close()
+        super().close()
         self._stop()
         if self._is_temporary and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
