@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from typing import TypedDict
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_S = 0.5
@@ -137,15 +138,33 @@ class Stream:
         return bool(data)
 
 
-class Guard:
-    """Starts the script and watches it. The plan is what :class:`trainables.script.process.ScriptProcess` sends."""
+class Plan(TypedDict):
+    """What :class:`trainables.script.process.ScriptProcess` sends."""
 
-    def __init__(self, plan: dict[str, object], to_first: int) -> None:
-        self._command: list[str] = plan["command"]  # type: ignore[assignment]
-        self._directory, self._logs = str(plan["directory"]), str(plan["logs"])
-        self._grace_s, self._memory = float(plan["grace_s"]), int(plan["memory"])  # type: ignore[arg-type,call-overload]
-        self._control, self._status = int(plan["control"]), int(plan["status"])  # type: ignore[call-overload]
-        self._worker, self._started = int(plan["worker"]), str(plan["started"])  # type: ignore[call-overload]
+    command: list[str]
+    directory: str
+    logs: str
+    grace_s: float
+    memory: int
+    control: int
+    status: int
+    worker: int
+    started: str
+
+
+class Guard:
+    """Starts the script and watches it."""
+
+    def __init__(self, plan: Plan, to_first: int) -> None:
+        self._command = plan["command"]
+        self._directory = plan["directory"]
+        self._logs = plan["logs"]
+        self._grace_s = plan["grace_s"]
+        self._memory = plan["memory"]
+        self._control = plan["control"]
+        self._status = plan["status"]
+        self._worker = plan["worker"]
+        self._started = plan["started"]
         self._to_first = to_first
         self._ends = False
         """True once the worker asked to end the script, or has ended itself."""
@@ -279,13 +298,18 @@ def _kill(process: int, number: int) -> None:
         os.kill(process, number)
 
 
+def _moved(descriptor: int) -> int:
+    """Return a low number for a descriptor, which select accepts, and which the script does not inherit."""
+    low = os.dup(descriptor)
+    os.close(descriptor)
+    return low
+
+
 def main() -> None:
     """Run as the first of the two processes, then as the second."""
-    plan = json.loads(sys.argv[1])
-    for name in ("control", "status"):  # A low number, which select accepts, and which the script does not inherit.
-        given = plan[name]
-        plan[name] = os.dup(given)
-        os.close(given)
+    plan: Plan = json.loads(sys.argv[1])
+    plan["control"] = _moved(plan["control"])
+    plan["status"] = _moved(plan["status"])
     from_second, to_first = os.pipe()
     second = os.fork()
     if second:
