@@ -93,7 +93,8 @@ class Probings:
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
     """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
     # Not the directory in the specification, which somebody else may have written.
-    family, cache = spec.make_family(), scratch(None)
+    family = spec.make_family()
+    cache = scratch(None)
     probings = Probings()
     for run in runs:
         if run.outcome.status is not Status.FINISHED:

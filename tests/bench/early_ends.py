@@ -59,7 +59,7 @@ class Checked:
 
 def checked(home: Home, rule: SettleSettings) -> dict[tuple[str, str], dict[str, Checked]]:
     """Return the full runs of a home under the rule, by space with profile, mix and key."""
-    found: dict[tuple[str, str], dict[str, Checked]] = defaultdict(dict)
+    by_mix: dict[tuple[str, str], dict[str, Checked]] = defaultdict(dict)
     for sweep_id in home.sweep_ids():
         sweep = read_sweep(home, sweep_id)
         family, target = sweep.spec.make_family(), sweep.spec.target
@@ -69,8 +69,8 @@ def checked(home: Home, rule: SettleSettings) -> dict[tuple[str, str], dict[str,
                 continue
             by_rule = ended(run.outcome.curve, run.outcome.floor, target, rule, steps)
             learned = has_learned(run.outcome.accuracy[target], run.outcome.floor[target])
-            found[f"{sweep.spec.name} {sweep.spec.profile}", run.config.label][run.key] = Checked(by_rule, learned)
-    return found
+            by_mix[f"{sweep.spec.name} {sweep.spec.profile}", run.config.label][run.key] = Checked(by_rule, learned)
+    return by_mix
 
 
 def is_full(outcome: Outcome, target: str) -> bool:

@@ -176,7 +176,8 @@ def _resumed(case: Case) -> None:
             raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
         learner.save(directory)
         again.restore(directory)
-        expected, resumed = _to_the_end(learner, validator), _to_the_end(again, ReportValidator(case.family, runs))
+        expected = _to_the_end(learner, validator)
+        resumed = _to_the_end(again, ReportValidator(case.family, runs))
     for index, ended in expected.items():
         # Losses are left out because they may be NaN.
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]

@@ -213,7 +213,8 @@ class Guard:
 
     def _start(self) -> str:
         """Start the script. Return why it cannot be started, or ""."""
-        guard, wakes = os.getpid(), os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        guard = os.getpid()
+        wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes[1], warn_on_full_buffer=False)
         self._wakes = wakes[0]

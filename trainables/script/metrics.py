@@ -142,7 +142,8 @@ def _compiled(text: str, key: str, *, one: bool = False) -> re.Pattern[str]:
 
 def _number(line: str, match: re.Match[str], group: str | int) -> float | int | None:
     """Return the number in a group. A percent sign in the group or after it divides by 100."""
-    text, end = (match[group] or "").strip(), match.end(group)
+    text = (match[group] or "").strip()
+    end = match.end(group)
     is_percent = text.endswith("%") or line[end : end + 2].strip().startswith("%")
     try:
         value = float(text.removesuffix("%").replace(",", ""))

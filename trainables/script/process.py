@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainables.script import guard
 from trainables.script.guard import FIRST, segments, started_at
@@ -65,7 +64,7 @@ class ScriptProcess:
         self._grace_s = grace_s = GRACE_S if grace_s is None else grace_s
         self.process: int | None = None
         """Number of the script's process, which is also that of its group and session."""
-        plan: dict[str, Any] = {
+        plan: guard.Plan = {
             "command": list(command),
             "directory": str(directory),
             "logs": str(logs),
