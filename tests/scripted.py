@@ -22,6 +22,7 @@ from trainables.base import Report, RunConfig
 
 FAMILY = "tests.scripted:ScriptedFamily"
 HOLD_S = 0.05
+MEET_S = 120
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class ScriptedSettings(LogisticSettings):
     holds: str = ""
     """A directory that every host sees. While it contains the file ``SIZE-STEP``, stacks of that size wait before
     that step."""
+    meet: int = 1
+    """Number of processes that must be at a step before any of them takes it, so that they train at the same time
+    however slowly each starts."""
     room: int | None = None
     """Maximum number of runs that fit into memory from evaluation ``grows_at`` on. Before it any number fits."""
     grows_at: int = 2
@@ -84,6 +88,7 @@ class ScriptedLearner(LogisticLearner):
         settings, begun, first = self._settings, time.time(), self.runs[0]
         while settings.holds and (Path(settings.holds) / f"{first.size}-{self.step + 1}").exists():
             time.sleep(HOLD_S)
+        self._meet_others()
         time.sleep(settings.pace_s)
         self._meet_trouble()
         if settings.room is not None and self.step + 1 >= settings.grows_at and len(self.runs) > settings.room:
@@ -95,6 +100,18 @@ class ScriptedLearner(LogisticLearner):
             dies.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return reports
+
+    def _meet_others(self) -> None:
+        """Wait until as many processes as ``meet`` says are at a step."""
+        if self._settings.meet == 1:
+            return
+        here, late = Path(f"{self._settings.log}.here"), time.monotonic() + MEET_S
+        with here.open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        while len(set(here.read_text(encoding="utf-8").splitlines())) < self._settings.meet:
+            if time.monotonic() > late:
+                raise TimeoutError(f"fewer than {self._settings.meet} processes have come to a step in {MEET_S} s")
+            time.sleep(HOLD_S)
 
     def _meet_trouble(self) -> None:
         settings = self._settings

@@ -85,7 +85,8 @@ def test_the_profile_is_selected_by_the_hardware_of_the_cluster_which_is_ignored
 def test_four_stacks_share_two_gpus_and_each_sees_only_its_own(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
     resources = {"gpu_per_stack": 0.5, "max_stack": 1}
-    output = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"pace_s": 0.5})
+    settings = {"pace_s": 0.2, "meet": 4}
+    output = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=settings)
     seen = {turn.process: turn.gpus for turn in output}
     assert Counter(seen.values()) == {"0": 2, "1": 2}
     assert most_at_once(output) == 4
@@ -101,7 +102,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     address = cluster({"num_cpus": 2}, {"num_cpus": 2, "num_gpus": 1})
     existing = cluster_hardware(address)
     resources = {"gpu_per_stack": share, "max_stack": 1}
-    sleep = {"pace_s": 1.5}
+    sleep = {"pace_s": 0.5, "meet": slots}
     wanted_spec = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
     assert stacks_at_once(settled(wanted_spec, existing), existing) == slots
     output = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
@@ -114,7 +115,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
 def test_one_process_per_slot_trains_all_runs(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 4})
     resources = {"gpu_per_stack": 1, "max_stack": 1}
-    output = sweep(address, tmp_path, seeds=5, resources=resources, settings={"pace_s": 0.5, "steps": 3})
+    output = sweep(address, tmp_path, seeds=5, resources=resources, settings={"pace_s": 0.5, "steps": 3, "meet": 4})
     turns = Counter(turn.process for turn in output)
     assert len(turns) == 4
     assert min(turns.values()) >= len(output) // 8, "a process had less than half of its share"
