@@ -210,7 +210,8 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
         outcomes = learned_runs(trace.results, settings.learned)
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
-            comparison = evidence.compare(evidence.counted(own, outcomes), parameters, settings.error)
+            pairs = evidence.counted(own, outcomes)
+            comparison = evidence.compare(pairs, parameters, settings.error, problem.looks_at(*pair))
             decided[pair] += comparison.decided is not None
     return {pair: count / CONTINUATIONS for pair, count in decided.items()}
 

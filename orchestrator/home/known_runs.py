@@ -64,7 +64,8 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
-            "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs."
+            "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs, but its "
+            "odds are divided by the number of sweeps that have analyzed them."
         )
 
 

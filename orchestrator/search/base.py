@@ -74,13 +74,19 @@ Results = Mapping[Request, Observation | None]
 @dataclass(frozen=True)
 class Problem:
     """The question that a searcher answers: names of mixes, sizes (ascending), seeds in order of use, and each compared
-    mix with its baseline. ``parameters`` of a model are by size; if empty, they are its square."""
+    mix with its baseline. ``parameters`` of a model are by size; if empty, they are its square. ``looks`` are earlier
+    analyses of some of the runs of each comparison, in the same order; none if empty."""
 
     mixes: tuple[str, ...]
     sizes: tuple[int, ...]
     seeds: tuple[int, ...]
     comparisons: tuple[tuple[str, str], ...] = ()
     parameters: tuple[float, ...] = ()
+    looks: tuple[int, ...] = ()
+
+    def looks_at(self, mix: str, baseline: str) -> int:
+        """Return the number of earlier analyses of a comparison's runs."""
+        return dict(zip(self.comparisons, self.looks, strict=bool(self.looks))).get((mix, baseline), 0)
 
     def counts(self) -> dict[int, float]:
         """Return the parameters of a model by size."""

@@ -62,7 +62,8 @@ class PairDesign:
     @cached_property
     def comparison(self) -> Comparison:
         first_open = self.pairs.index(None) if None in self.pairs else len(self.pairs)
-        return compare([pair for pair in self.pairs[:first_open] if pair], self._parameters, self.error)
+        complete = [pair for pair in self.pairs[:first_open] if pair]
+        return compare(complete, self._parameters, self.error, self.problem.looks_at(self.mix, self.baseline))
 
     def next_blocks(self, most: int) -> list[Block]:
         """Return up to ``most`` next blocks at the same sizes, or an empty list if evidence would hardly grow."""

@@ -94,6 +94,11 @@ def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], fam
                 yield Mistake(("tuned", name, path), f"cannot be tuned. {_tunable(family)}")
 
 
+def in_looks(looks: Mapping[str, int], names: Iterable[str]) -> Iterator[Mistake]:
+    """Refuse analyses of comparisons of unknown mixes."""
+    yield from (Mistake(("looks", name), str(unknown("mix", name, names))) for name in looks if name not in names)
+
+
 def in_tune(
     tune: Tune, mixes: Sequence[Arm], sizes: Sequence[int], seeds: Iterable[int], family: Family
 ) -> Iterator[Mistake]:

@@ -60,6 +60,7 @@ def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
         spec.seed_list,
         tuple(compared) if family.compares_mixes else (),
         tuple(family.parameters(size).total for size in spec.sizes),
+        tuple(spec.looks.get(mix, 0) for mix, _ in compared) if family.compares_mixes else (),
     )
 
 
@@ -82,4 +83,8 @@ def comparisons(
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]
         for mix, baseline in problem_of(spec).comparisons
     }
-    return {mix: compare(counted(asked, learned), family.parameters, error) for mix, asked in own.items() if asked}
+    return {
+        mix: compare(counted(asked, learned), family.parameters, error, spec.looks.get(mix, 0))
+        for mix, asked in own.items()
+        if asked
+    }

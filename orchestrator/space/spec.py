@@ -42,15 +42,18 @@ from trainables.script.family import script_family, settings_type, with_code
 from trainables.script.options import ScriptOptions
 
 DEFAULT_FAMILY, SCRIPT = "listops", "script"
+MOST_LOOKS = 1_000
+"""Maximum number of earlier analyses of a comparison's runs."""
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
     {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+    | {"looks"}
     | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
     | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
 )
 """Keys of a specification that do not change results."""
-INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt"})
+INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
 LISTED = Field(strict=False)
 """A tuple that may be written as a list."""
@@ -112,6 +115,9 @@ class SweepSpec(BaseModel):
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
     """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
+    looks: dict[str, Annotated[int, Field(ge=1, le=MOST_LOOKS)]] = Field(default_factory=dict)
+    """By mix, how many earlier sweeps of the home had analyzed some of the runs of its comparison when the sweep began.
+    The odds of its evidence are divided by that number plus one (home/earlier_looks.py)."""
     _was_checked: bool = PrivateAttr(default=False)
     """False for a specification that was made by ``model_construct``."""
 
@@ -246,6 +252,7 @@ class SweepSpec(BaseModel):
             *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
             *checks.in_probes([load_probe(probe) for probe in self.probes], family),
             *checks.in_tuned(self.tuned, self.mix_named, family),
+            *checks.in_looks(self.looks, self.mix_named),
             *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
         ]
         try:
@@ -283,7 +290,7 @@ class SweepSpec(BaseModel):
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
         """Return the keys that a file may have at its top level, without keys that record a choice."""
-        choices = {"profile", "profile_reason", "variant", "salt"}
+        choices = {"profile", "profile_reason", "variant", "salt", "looks"}
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
     @property
@@ -415,7 +422,7 @@ class SweepSpec(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
-        absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
+        absent = {name for name in ("variant", "along", "salt", "looks") if not getattr(self, name)}
         absent |= {name for name in ("script", "floor") if getattr(self, name) is None}
         absent |= {"code"} if self.code == "refuse" else set()
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")

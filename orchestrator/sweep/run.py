@@ -16,6 +16,7 @@ from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.home.directories import Home
+from orchestrator.home.earlier_looks import earlier_looks
 from orchestrator.home.journal import Ended, Journal, Memory, recall
 from orchestrator.home.known_code import check_resumed, check_reused
 from orchestrator.home.known_runs import (
@@ -32,6 +33,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
 from orchestrator.record.recorder import Recorder, open_mlflow
 from orchestrator.record.store import Store, StoreError, check, choose
 from orchestrator.report.answer import Answer
+from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.observations import searcher_of
 from orchestrator.space.spec import SweepSpec
@@ -44,7 +46,7 @@ from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import scratch
-from orchestrator.system.errors import SweepError, UserError, exception_line
+from orchestrator.system.errors import SweepError, UserError, exception_line, first_of
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.printing import clean
 from orchestrator.terminal.live_view import LiveView
@@ -84,6 +86,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if is_closed(console):
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
         if resumed is None:
+            if not options.fresh:
+                spec = _with_looks(spec, home, extended)
             sweep = create_sweep(spec, home, fresh=options.fresh)
         else:  # These do not change results.
             current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
@@ -151,6 +155,21 @@ def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
     if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
         return spec.model_copy(update={"tuned": {mix: earlier.tuned[mix] for mix in spec.mix_named}})
     return spec
+
+
+def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpec:
+    """Return a specification with the earlier analyses of its comparisons' runs, and log which they are. A sweep that
+    extends another continues the tests that it can."""
+    continued: dict[str, int] = {}
+    if extended is not None:
+        mixes = {block.mix for block in continued_blocks(spec, extended)}
+        continued = {mix: extended.spec.looks.get(mix, 0) for mix in mixes}
+    looks = {mix: own for mix, own in earlier_looks(spec, home).items() if mix not in continued}
+    for mix, own in looks.items():
+        shown = f" ({first_of(own.sweep_ids)})" if own.sweep_ids else ""
+        log.info(f"{looks_words(mix, spec.baseline_of(spec.mix_named[mix]).name, own.count)}{shown}")
+    counts = {mix: own.count for mix, own in looks.items()} | {mix: count for mix, count in continued.items() if count}
+    return spec.checked().substitute(looks=counts)
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

@@ -15,6 +15,10 @@ and, with half of the weight, the alternative that earlier pairs predict. The pr
 direction. If the mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's
 inequality), however often one looks and whenever one stops.
 
+Pairs of which an earlier analysis knew the outcomes are another matter, because the sizes or the bar may have been
+chosen with their help. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)): the
+largest of k + 1 e-values divided by k + 1 is at most their mean, which is an e-value.
+
 A direction is decided over all sizes together: at some of the sizes tried, one side learns more often. Where that is,
 the *parts* say (:class:`Part`): the sizes tried, in up to three ranges, each with the evidence of its own pairs.
 
@@ -187,6 +191,8 @@ class Comparison:
     """The pairs of equal sizes, which decide the direction."""
     certifying: Tallies
     """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
+    looks: int = 0
+    """Earlier analyses of some of the same runs. All odds are divided by this number plus one."""
     parts: tuple[Part, ...] = ()
     """The pairs of equal sizes by range of sizes, ascending; fewer than :data:`PARTS` if fewer sizes were tried."""
 
@@ -235,22 +241,26 @@ def log_growth(pairs: Sequence[Pair]) -> dict[Direction, Floats]:
     return {direction: np.array(rows, dtype=np.float64).reshape(shape) for direction, rows in growth.items()}
 
 
-def log_evidence(growth: Floats) -> Floats:
-    """Return the log evidence of one direction before the first pair and after each, given the growth by each pair."""
-    start = np.log([*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]) - math.log(2)
+def log_evidence(growth: Floats, looks: int = 0) -> Floats:
+    """Return the log evidence of one direction before the first pair and after each, given the growth by each pair and
+    the number of earlier analyses of their runs."""
+    weights = [*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]
+    start = np.log(weights) - math.log(2 * (looks + 1))
     path: Floats = np.logaddexp.reduce(np.cumsum([start, *growth], axis=0), axis=1)
     return path
 
 
-def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR) -> Comparison:
+def compare(
+    pairs: Sequence[Pair], parameters: Callable[[float], Counts], error: float = ERROR, looks: int = 0
+) -> Comparison:
     """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
     ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
-    good: with 0.05, evidence of 20 decides.
+    good: with 0.05, evidence of 20 decides. ``looks`` are earlier analyses of some of the runs.
     """
     needed, growth = -math.log(error), log_growth(pairs)
     equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)
-    paths = {direction: log_evidence(growth[direction][equal]) for direction in Direction}
+    paths = {direction: log_evidence(growth[direction][equal], looks) for direction in Direction}
     first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
     decided = min(first, key=lambda direction: first[direction]) if first else None
     leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
@@ -260,7 +270,7 @@ def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error:
         return np.array([(count(pair.baseline_size) / count(pair.mix_size)) ** sign for pair in pairs])
 
     def certified(ratios: Floats) -> float | None:
-        return None if decided is None else _certified_factor(growth[decided], ratios, needed)
+        return None if decided is None else _certified_factor(growth[decided], ratios, needed, looks)
 
     total = ratios(lambda size: parameters(size).total)
     at_least = certified(total)
@@ -276,6 +286,7 @@ def compare(pairs: Sequence[Pair], parameters: Callable[[float], Counts], error:
         pairs=len(pairs),
         equal=_tallies(pairs, equal),
         certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
+        looks=looks,
         parts=tuple(_parts(pairs, equal, growth)),
     )
 
@@ -293,11 +304,11 @@ def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Mapping[Dire
         yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])
 
 
-def _certified_factor(growth: Floats, ratios: Floats, needed: float) -> float:
+def _certified_factor(growth: Floats, ratios: Floats, needed: float, looks: int) -> float:
     """Return the largest factor whose hypothesis is refuted along with the hypotheses of all smaller factors."""
     certified = 1.0
     for factor in np.unique(ratios[ratios > 1]):
-        if log_evidence(growth[ratios >= factor]).max() < needed:
+        if log_evidence(growth[ratios >= factor], looks).max() < needed:
             break
         certified = float(factor)
     return certified

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,3 +84,36 @@ def test_a_shared_baseline_keeps_the_error(shape: str, slots: int) -> None:
         for mix in FIVE[1:]:
             wrong += decides(counted([block for block in searcher.blocks if block.mix == mix], learned))
     assert wrong <= ERROR * sweeps * 4
+
+
+@pytest.mark.night
+def test_the_best_of_twelve_analyses_of_the_same_runs_keeps_the_error_if_odds_are_divided() -> None:
+    wrong = best_of_twelve(200)
+    assert wrong["all odds"] > ERROR * 200, "the simulated analyses are too alike to mislead anybody"
+    assert wrong["divided"] <= ERROR * 200
+
+
+def best_of_twelve(sweeps: int) -> dict[str, int]:
+    """Return in how many of some sweeps at least one of twelve analyses of the same runs decides, if each has all its
+    odds, and if the odds of the k-th are divided by k. The analyses differ in their bar and their sizes."""
+    middle = (8, 10, 12, 14, 16, 20, 24)
+    analyses = [(bar, sizes) for sizes in (middle, middle[:4], middle[3:]) for bar in (0.5, 0.6, 0.7, 0.8)]
+    wrong = {"all odds": 0, "divided": 0}
+    for key in range(sweeps):
+
+        def world(request: Request, key: int = key) -> Observation:
+            rng = np.random.default_rng([key, request.mix == "joint", request.size, request.seed])
+            rise = 1 / (1 + math.exp(-4 * (math.log(request.size / 14) + 0.3 * rng.normal())))
+            return Observation(0.15 + 0.85 * rise, 0.15, request.size)
+
+        for name in wrong:
+            for looks, (bar, sizes) in enumerate(analyses):
+                problem = Problem(("alone", "joint"), sizes, tuple(range(16)), (("joint", "alone"),))
+                problem = replace(problem, looks=(looks if name == "divided" else 0,))
+                searcher = Pairs(problem, aim="decide", max_runs=32, learned=bar)
+                learned = learned_runs(simulate(searcher, world, 2).results, bar)
+                pairs = counted(searcher.blocks, learned)
+                if compare(pairs, lambda size: Parameters(size, size), looks=problem.looks[0]).decided is not None:
+                    wrong[name] += 1
+                    break
+    return wrong

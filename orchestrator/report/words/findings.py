@@ -232,15 +232,28 @@ def late_words(name: str, given_up: GivenUp, learned: str) -> str:
     return f"{text}. {given_up.whole} of them trained on, and {given_up.late} {learned} late{as_given_up}."
 
 
+def looks_words(mix: str, baseline: str, looks: int) -> str:
+    """Return how many earlier sweeps analyzed runs of a comparison, and what that does to its odds."""
+    many = "an earlier sweep has" if looks == 1 else f"{looks} earlier sweeps have"
+    runs = f"some of these runs of {mix} and {baseline}"
+    return f"{many[0].upper()}{many[1:]} compared {runs}, so the odds are divided by {looks + 1}"
+
+
 def conditions(answer: Answer) -> tuple[str, ...]:
-    """Return the qualifications printed with the answer: mixes that were never learned although their comparison is
-    decided, unequal budgets, and mixes stopped by hand."""
+    """Return the qualifications printed with the answer: runs that earlier sweeps had analyzed, mixes that were never
+    learned although their comparison is decided, unequal budgets, and mixes stopped by hand."""
     decided = dict.fromkeys(one for mix in answer.compared if mix.is_decided for one in (answer.baseline_of(mix), mix))
     caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
     open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_words(answer, mix)))
+    seen = [
+        f"{looks_words(called(mix), called(answer.baseline_of(mix)), mix.comparison.looks)}."
+        for mix in answer.compared
+        if mix.comparison is not None and mix.comparison.looks
+    ]
     return (
+        *seen,
         *open_questions,
         *unlearned,
         *unequal,
