@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from orchestrator.search.base import Problem
-from orchestrator.search.next_run import prior_of
-from orchestrator.transition.evidence import Block, Comparison, Direction, Pair, compare
+from orchestrator.search.ledger import ComparedRuns
+from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Floats
-from trainables.contract.runs import Parameters
 
 DRAWS = 512
 """Number of curves drawn for each mix to place one block."""
-DEVIATIONS = 1.5
-"""Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
 OVERHEAD = 1_000.0
 """Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
 this size at half its full rate (tests/bench/results/throughput.md, nested)."""
@@ -47,34 +45,42 @@ both mixes are known to learn alike, a decision would take more than a hundred p
 
 @dataclass(frozen=True)
 class PairDesign:
-    """State of the comparison of a mix with its baseline: its blocks in order of request, the pair of each (None if it
-    is incomplete), and size and cost of each run of a complete pair whose cost is known. ``error`` is the probability
-    of a decision if the mixes are equally good."""
+    """State of the comparison of a mix with its baseline while one decision is made.
+
+    ``runs`` has its blocks and their pairs. ``costs`` are size and cost of each run of a complete pair whose cost is
+    known. ``error`` is the probability of a decision if the mixes are equally good.
+    """
 
     problem: Problem
     mix: str
     baseline: str
-    blocks: tuple[Block, ...]
-    pairs: tuple[Pair | None, ...]
+    runs: ComparedRuns
     costs: tuple[tuple[int, float], ...]
     error: float
 
     @cached_property
-    def comparison(self) -> Comparison:
-        first_open = self.pairs.index(None) if None in self.pairs else len(self.pairs)
-        complete = [pair for pair in self.pairs[:first_open] if pair]
-        return compare(complete, self._parameters, self.error, self.problem.looks_at(self.mix, self.baseline))
+    def decided(self) -> Direction | None:
+        """The direction that the counted pairs decide, or None."""
+        return self.runs.growth.decision(self.error, self._looks)
+
+    @cached_property
+    def _at_least(self) -> float:
+        """The certified factor."""
+        if self.decided is None:
+            return 1.0
+        return self.runs.growth.at_least(self._parameters, self.decided, self.error, self._looks)
+
+    @property
+    def _looks(self) -> int:
+        return self.problem.looks_at(self.mix, self.baseline)
 
     def next_blocks(self, most: int) -> list[Block]:
         """Return up to ``most`` next blocks at the same sizes, or an empty list if evidence would hardly grow."""
         sizes, seeds = self._best_place
         return [Block(self.mix, self.baseline, *sizes, seed) for seed in seeds[:most]]
 
-    def _parameters(self, size: float) -> Parameters:
-        # An extended sweep may have tried sizes that are no longer candidates.
-        sizes, counts = zip(*sorted(self.problem.counts().items()), strict=True)
-        count = math.exp(float(np.interp(math.log(size), list(map(math.log, sizes)), list(map(math.log, counts)))))
-        return Parameters(total=count, core=count)
+    def _parameters(self, size: float) -> float:
+        return _count(self.problem, size)
 
     def _run_costs(self) -> Floats:
         """Return the cost of a run at each size: the mean of its measured costs and one prediction from parameters."""
@@ -82,7 +88,8 @@ class PairDesign:
         if not self.costs:
             return expected_S
         size_R, cost_R = np.array(self.costs).T
-        unit = float(cost_R.sum()) / sum(self._parameters(size).total + OVERHEAD for size in size_R)
+        count = {size: self._parameters(size) + OVERHEAD for size in set(size_R.tolist())}
+        unit = float(cost_R.sum()) / sum(count[size] for size in size_R.tolist())
         at_SR = np.array(self.problem.sizes)[:, None] == size_R
         cost_S: Floats = (expected_S * unit + at_SR @ cost_R) / (1 + at_SR.sum(axis=1))
         return cost_S
@@ -92,13 +99,12 @@ class PairDesign:
         """Best sizes of the mix and the baseline, and the free seeds there (empty if evidence would hardly grow)."""
         sizes, cost_S = self.problem.sizes, self._run_costs()
         growth_ST, gain_ST = self._growth()
-        seeds = {place: self._free(*place) for place in np.ndindex(growth_ST.shape) if growth_ST[place] > 0}
-        least = LEAST_GROWTH[self.comparison.decided is not None]
-        for place, free in seeds.items():
-            gain_ST[place] *= bool(free) and growth_ST[place] >= least
+        least = LEAST_GROWTH[self.decided is not None]
+        for place in zip(*np.nonzero(growth_ST > 0), strict=True):
+            gain_ST[place] *= growth_ST[place] >= least and self._has_free_seeds(*place)
         score_ST = gain_ST / (cost_S[:, None] + cost_S) ** THRIFT
         best = divmod(int(score_ST.argmax()), len(sizes))
-        return (sizes[best[0]], sizes[best[1]]), seeds[best] if gain_ST[best] > 0 else []
+        return (sizes[best[0]], sizes[best[1]]), self._free(*best) if gain_ST[best] > 0 else []
 
     def _growth(self) -> tuple[Floats, Floats]:
         """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
@@ -106,24 +112,19 @@ class PairDesign:
         Before the decision only pairs at equal sizes count (:func:`toward_one_side`). Afterwards only pairs that would
         raise the factor count, with more weight on large ratios, which certify all smaller factors too.
         """
-        mix, baseline = prior_of(self.problem, DEVIATIONS), prior_of(self.problem, DEVIATIONS)
-        for pair in self.pairs:
-            if pair is not None:
-                mix.add(pair.mix_size, pair.mix_learned)
-                baseline.add(pair.baseline_size, pair.baseline_learned)
-        sizes, rng = self.problem.sizes, np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.blocks)])
+        mix, baseline = self.runs.posteriors()
+        sizes, rng = self.problem.sizes, np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.runs.blocks)])
         mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
-        decided = self.comparison.decided
-        if decided is None:
+        if self.decided is None:
             growth_S, value_S = toward_one_side(mix_DS, baseline_DT)
             return np.diag(growth_S), np.diag(value_S)
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
         mix_DST, baseline_DST = mix_DS[:, :, None], baseline_DT[:, None, :]
         better_DST = mix_DST > baseline_DST
-        if decided is Direction.MORE:
+        if self.decided is Direction.MORE:
             ratio_ST, better_DST = 1 / ratio_ST, ~better_DST
-        rise_ST = ratio_ST / (self.comparison.at_least or 1.0)
+        rise_ST = ratio_ST / self._at_least
         growth_ST: Floats = (divergence(mix_DST, baseline_DST) * better_DST).mean(axis=0) * (rise_ST >= STEP)
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
@@ -134,15 +135,38 @@ class PairDesign:
         A seed fixes the data, and data may suit one mix better than the other at every size. Pairs with the same seed
         are then not independent, so each pair gets a seed of its own as long as there are any.
         """
-        sizes = self.problem.sizes[mix], self.problem.sizes[baseline]
-        used = {block.seed for block in self.blocks if block.mix_size == sizes[0] or block.baseline_size == sizes[1]}
+        used = self._used_at(mix, baseline)
         return [seed for seed in self._seeds if seed not in used]
+
+    def _has_free_seeds(self, mix: int, baseline: int) -> bool:
+        used = self._used_at(mix, baseline)
+        return len(used) < len(self.problem.seeds) or any(seed not in used for seed in self.problem.seeds)
+
+    def _used_at(self, mix: int, baseline: int) -> set[int]:
+        at_mix, at_baseline = self._used
+        return at_mix[self.problem.sizes[mix]] | at_baseline[self.problem.sizes[baseline]]
+
+    @cached_property
+    def _used(self) -> tuple[Mapping[int, set[int]], Mapping[int, set[int]]]:
+        """The seeds that the comparison's blocks have used, by size of the mix and by size of the baseline."""
+        at_mix, at_baseline = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
+        for block in self.runs.blocks:
+            at_mix[block.mix_size].add(block.seed)
+            at_baseline[block.baseline_size].add(block.seed)
+        return at_mix, at_baseline
 
     @cached_property
     def _seeds(self) -> list[int]:
         """The seeds, those that the comparison's blocks have used least often first."""
-        used = Counter(block.seed for block in self.blocks)
+        used = Counter(block.seed for block in self.runs.blocks)
         return sorted(self.problem.seeds, key=lambda seed: used[seed])
+
+
+@lru_cache(maxsize=4096)
+def _count(problem: Problem, size: float) -> float:
+    """Return a model's parameters. An extended sweep may have tried sizes that are no longer candidates."""
+    sizes, counts = zip(*sorted(problem.counts().items()), strict=True)
+    return math.exp(float(np.interp(math.log(size), list(map(math.log, sizes)), list(map(math.log, counts)))))
 
 
 def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats]:

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from orchestrator.search.base import Problem, Request, Results
-from orchestrator.search.results import CostModel, cell_runs
+from orchestrator.search.base import Problem, Request
+from orchestrator.search.results import CostModel
 from orchestrator.transition.estimate import SURE
 from orchestrator.transition.evidence import Run
 from orchestrator.transition.surrogate import Surrogate
@@ -42,6 +42,11 @@ BEYOND = math.log(2)
 """Maximum distance of a midpoint outside the candidate sizes, in ln size."""
 
 
+Cell = tuple[int, int]
+"""Size and seed of a run of one mix."""
+Cells = Mapping[Cell, bool]
+
+
 def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
     """Return the prior over the candidate sizes. ``deviations`` is the distance from the middle of the sizes to their
     ends in standard deviations of the midpoint's normal prior; 0 makes the prior flat."""
@@ -64,7 +69,7 @@ class TransitionDesign:
     def of(problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
         """Return the design of a mix, given whether each run of all mixes learned (None if it failed)."""
         runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
-        return _cached(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
+        return design_of(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
 
     @cached_property
     def surrogate(self) -> Surrogate:
@@ -99,38 +104,37 @@ class TransitionDesign:
         passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
         return max(failed, default=None), min(passed, default=None)
 
-    def next_runs(self, results: Results, pending: Collection[Request], costs: CostModel, most: int) -> list[Request]:
-        """Return up to ``most`` runs at one size, or none if the transition is located or they would not help."""
-        problem, mix, sizes = self.problem, self.mix, self.problem.sizes
-        free = [
-            [run for run in cell_runs(problem, mix, size) if run not in results and run not in pending]
-            for size in sizes
-        ]
+    def next_runs(self, known: Cells, pending: Collection[Cell], costs: CostModel, most: int) -> list[Request]:
+        """Return up to ``most`` runs at one size, or none if the transition is located or they would not help.
 
-        def least_used(runs: list[Request]) -> list[Request]:
+        ``known`` are the mix's runs that ended, and whether they did not fail; ``pending`` are those that have not.
+        """
+        sizes, seeds = self.problem.sizes, self.problem.seeds
+        taken = Counter(size for size, seed in {*known, *pending} if seed in set(seeds))
+        free = [taken[size] < len(seeds) for size in sizes]
+
+        def least_used(size: int, count: int) -> list[Request]:
             # Runs with the same seed share data. A lucky data set must not look like a learning curve.
-            used = Counter(
-                run.seed for known in (results, pending) for run in known if run.mix == mix and run.is_evidence
-            )
-            return sorted(runs, key=lambda run: used[run.seed])[:most]
+            used = Counter(seed for cells in (known, pending) for _, seed in cells)
+            own = [seed for seed in seeds if (size, seed) not in known and (size, seed) not in pending]
+            return [Request(self.mix, size, seed) for seed in sorted(own, key=lambda seed: used[seed])[:count]]
 
         weight_D = self.surrogate.weights()
         above = float(weight_D[self._places > math.log(sizes[-1])].sum())
         below = float(weight_D[self._places < math.log(sizes[0])].sum())
         for outside, end in ((above, -1), (below, 0)):
             if outside >= SURE:
-                cell = cell_runs(problem, mix, sizes[end])
-                have = sum(results.get(run) is not None or run in pending for run in cell)
-                return least_used(free[end])[: max(CONFIRMATIONS - have, 0)]
+                cell = [(sizes[end], seed) for seed in seeds]
+                have = sum(known.get(run, False) or run in pending for run in cell)
+                return least_used(sizes[end], min(most, max(CONFIRMATIONS - have, 0)))
         if self._is_narrow():
             return []
-        at_size = Counter(run.size for run in pending if run.mix == mix and run.size in sizes and run.is_evidence)
-        gain_C = np.where([bool(runs) for runs in free], self.information(at_size), 0.0)
+        gain_C = np.where(free, self.information(Counter(size for size, _ in pending if size in sizes)), 0.0)
         if gain_C.max() < LEAST_GAIN:
             return []
         cost_C = np.array([costs.cost(size) for size in sizes])
         score_C = np.where(gain_C >= LEAST_SHARE * gain_C.max(), gain_C / cost_C**THRIFT, 0.0)
-        return least_used(free[int(score_C.argmax())])
+        return least_used(sizes[int(score_C.argmax())], most)
 
     def information(self, pending: Mapping[int, int]) -> Floats:
         """Return the mutual information, in nats, between the transition and another run at each size. Each of the
@@ -166,5 +170,5 @@ class TransitionDesign:
         return high - low <= max([PRECISION, *(COARSE * gap for gap in gaps)])
 
 
-_cached = lru_cache(maxsize=256)(TransitionDesign)
+design_of = lru_cache(maxsize=256)(TransitionDesign)
 """Returns an equal earlier design if there is one, because its results are already computed."""

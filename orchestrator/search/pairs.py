@@ -7,22 +7,22 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from orchestrator.search.base import (
     EvidenceSettings,
     MixProgress,
+    Problem,
     Request,
     Searcher,
     SearchSettings,
     check_range,
     requests_of,
 )
+from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
 from orchestrator.search.next_pair import PairDesign
-from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.results import cost_model, learned_runs
-from orchestrator.transition.evidence import Block, pair_of
+from orchestrator.search.next_run import TransitionDesign, design_of
+from orchestrator.transition.evidence import Block
 
 Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000
@@ -30,8 +30,6 @@ LEAST_COST_S = 1e-3
 """Minimum ``max_cost``. A smaller value would not allow any run."""
 RAISING = 2 / 3
 """Share of a mix's budget for certifying a larger factor if transitions are also to be located."""
-_pair_design = lru_cache(maxsize=256)(PairDesign)
-"""A cached :class:`PairDesign`: equal arguments return the same object, with its computed results."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,44 @@ class Pairs(Searcher):
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
 
+    def __init__(self, problem: Problem, **settings: Any) -> None:
+        super().__init__(problem, **settings)
+        self._ledger = self._new_ledger()
+        self._designs: dict[Compared, tuple[tuple[int, int], PairDesign]] = {}
+        budgets = Counter(baseline for _, baseline in problem.comparisons)
+        self.budgets = {mix: max(budgets[mix], 1) for mix in problem.mixes}
+        """Number of budgets of each mix. A baseline has one for each mix compared with it."""
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self.problem, self.settings.learned)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Sums over the present results and blocks."""
+        if not self._ledger.knows(self.results, self.blocks):  # Blocks were restored before others.
+            self._ledger = self._new_ledger()
+        self._ledger.update(self.results, self.blocks)
+        return self._ledger
+
+    def branch(self) -> Self:
+        duplicate = super().branch()
+        duplicate._ledger = self._new_ledger()
+        return duplicate
+
+    def design(self, pair: Compared) -> PairDesign:
+        """Return the design of a comparison's next block. It is the same until a block is requested or completed."""
+        runs = self.ledger.compared[pair]
+        version, design = self._designs.get(pair, (None, None))
+        if design is None or version != runs.version or design.runs is not runs:
+            design = self.design_with(pair, runs)
+            self._designs[pair] = (runs.version, design)
+        return design
+
+    def design_with(self, pair: Compared, runs: ComparedRuns) -> PairDesign:
+        """Return the design of a comparison's next block after other blocks."""
+        costs = runs.costs(self.ledger.run_cost)
+        return PairDesign(self.problem, *pair, runs, costs, self.settings.error)
+
     def choose(
         self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
     ) -> Sequence[Request | Block]:
@@ -85,34 +121,38 @@ class _Decision:
 
     def __init__(self, searcher: Pairs, pending: Iterable[Request], ending: Collection[Request] = ()) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
-        self.pending = dict.fromkeys(pending)
+        self._ledger = searcher.ledger
+        self._compared = dict(self._ledger.compared)
         self._ending = frozenset(ending)
-        self._costs = cost_model(searcher.results)
-        self._learned = learned_runs(searcher.results, self._settings.learned)
-        self._blocks = {
-            pair: [block for block in searcher.blocks if (block.mix, block.baseline) == pair]
-            for pair in self._problem.comparisons
-        }
-        self._ended = Counter(run.mix for run in searcher.results)
-        costs = [(run, result.cost) for run, result in searcher.results.items() if result is not None]
-        self._run_cost = {(run.mix, run.size, run.seed): cost for run, cost in costs if run.is_evidence}
-        self._spent = {mix: sum(cost for run, cost in costs if run.mix == mix) for mix in self._problem.mixes}
+        self.pending: dict[Request, None] = {}
+        self._pending_of: dict[str, list[Request]] = {mix: [] for mix in self._problem.mixes}
+        self._wait_for(pending)
 
     def start(self, items: Sequence[Request | Block]) -> Sequence[Request | Block]:
         """Count the chosen items as pending and return them."""
         for item in items:
             if isinstance(item, Block):
-                self._blocks[item.mix, item.baseline].append(item)
-        self.pending |= dict.fromkeys(run for run in requests_of(*items) if run not in self._searcher.results)
+                key = (item.mix, item.baseline)
+                own = self._compared[key]
+                if own is self._ledger.compared[key]:  # The ledger only has what the searcher has asked for.
+                    own = self._compared[key] = own.branch()
+                own.add(item, self._ledger.pair_of(item))
+        self._wait_for(run for run in requests_of(*items) if run not in self._searcher.results)
         return items
+
+    def _wait_for(self, runs: Iterable[Request]) -> None:
+        for run in runs:
+            if run not in self.pending:
+                self.pending[run] = None
+                self._pending_of.setdefault(run.mix, []).append(run)
 
     def unfinished(self) -> list[Request]:
         """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
         blocks = [
             block
-            for (mix, baseline), blocks in self._blocks.items()
+            for (mix, baseline), runs in self._compared.items()
             if not {mix, baseline} & self._searcher.stopped
-            for block in blocks
+            for block in runs.open.values()
         ]
         # The sweep may extend a sweep with more sizes and seeds.
         sizes, seeds, known = self._problem.sizes, self._problem.seeds, self._searcher.results
@@ -121,8 +161,8 @@ class _Decision:
 
     def next(self, room: int) -> Sequence[Request | Block]:
         """Return the next blocks or runs of one mix, or an empty sequence if no mix needs any."""
-        pending = Counter(run.mix for run in self.pending)
-        order = sorted(self._problem.mixes, key=lambda mix: (pending[mix], self._ended[mix]))
+        ended, pending = self._ledger.ended, self._pending_of
+        order = sorted(self._problem.mixes, key=lambda mix: (len(pending[mix]), ended[mix]))
         return next((items for mix in order if (items := self._next_of(mix, room))), [])
 
     def progress(self, mix: str) -> MixProgress:
@@ -131,8 +171,8 @@ class _Decision:
         is_open = any(self._next_blocks(pair) for pair in self._problem.comparisons if mix in pair)
         done = not (waiting or is_open or self._next_of(mix, 1))
         cells = len(self._problem.sizes) * len(self._problem.seeds)
-        most = min(self._settings.max_runs * self._budgets(mix), cells)
-        left = 0 if done else max(most - self._ended[mix], waiting)
+        most = min(self._settings.max_runs * self._searcher.budgets[mix], cells)
+        left = 0 if done else max(most - self._ledger.ended[mix], waiting)
         return MixProgress(mix, low, high, left, done)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
@@ -147,43 +187,40 @@ class _Decision:
         if mix in self._searcher.stopped or not self._has_budget(mix):
             return []
         most = min(self._searcher.stack, room, self._runs_left(mix))
-        return self._transition(mix).next_runs(self._searcher.results, self.pending, self._costs, most)
+        pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_evidence]
+        return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
     def _next_blocks(self, pair: tuple[str, str]) -> list[Block]:
         if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
             return []
         design, aim = self._comparison(pair), self._settings.aim
         raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
-        if design.comparison.decided is not None and not raises:
+        if design.decided is not None and not raises:
             return []
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
 
     def _completes_soon(self, pair: tuple[str, str]) -> bool:
         """Return True if all open blocks of a comparison are about to be complete. With few slots, it takes less
         training to place the next block after they are."""
-        pending = [run for run in requests_of(*self._blocks[pair]) if run in self.pending]
+        pending = [run for run in requests_of(*self._compared[pair].open.values()) if run in self.pending]
         return bool(pending) and self._ending.issuperset(pending)
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
-        pending = [self._costs.cost(run.size) for run in self.pending if run.mix == mix]
-        share *= self._budgets(mix)
-        runs, cost = self._ended[mix] + len(pending), self._spent[mix] + sum(pending)
+        pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]
+        share *= self._searcher.budgets[mix]
+        runs, cost = self._ledger.ended[mix] + len(pending), self._ledger.spent[mix] + sum(pending)
         return runs < share * self._settings.max_runs and cost < share * self._settings.most_spent
 
     def _runs_left(self, mix: str) -> int:
-        used = self._ended[mix] + sum(run.mix == mix for run in self.pending)
-        return self._settings.max_runs * self._budgets(mix) - used
+        used = self._ledger.ended[mix] + len(self._pending_of[mix])
+        return self._settings.max_runs * self._searcher.budgets[mix] - used
 
-    def _budgets(self, mix: str) -> int:
-        """Return the number of a mix's budgets. A baseline has one for each mix compared with it."""
-        return max(sum(baseline == mix for _, baseline in self._problem.comparisons), 1)
-
-    def _comparison(self, pair: tuple[str, str]) -> PairDesign:
-        blocks = tuple(self._blocks[pair])
-        pairs = tuple(pair_of(block, self._learned) for block in blocks)
-        runs = [run for block, complete in zip(blocks, pairs, strict=True) if complete for run in block.runs]
-        costs = tuple((run[1], cost) for run in runs if (cost := self._run_cost.get(run, 0.0)) > 0)
-        return _pair_design(self._problem, *pair, blocks, pairs, costs, self._settings.error)
+    def _comparison(self, pair: Compared) -> PairDesign:
+        runs = self._compared[pair]
+        if runs is self._ledger.compared[pair]:
+            return self._searcher.design(pair)
+        return self._searcher.design_with(pair, runs)
 
     def _transition(self, mix: str) -> TransitionDesign:
-        return TransitionDesign.of(self._problem, mix, self._learned)
+        outcomes = tuple((size, learned) for size, _, learned in self._ledger.outcomes[mix])
+        return design_of(self._problem, mix, outcomes)

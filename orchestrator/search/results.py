@@ -10,7 +10,7 @@ import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
 from orchestrator.transition.evidence import Run, has_learned
-from orchestrator.transition.types import Point
+from orchestrator.transition.types import Floats, Point
 
 MAX_EXPONENT = 3.0
 """Maximum exponent of a run's cost in its size: quadratic work plus the resulting memory traffic."""
@@ -66,10 +66,15 @@ def cost_model(results: Results) -> CostModel:
         for run, result in results.items()
         if result is not None and result.cost > 0 and run.is_evidence
     ]
-    if not known:
-        return CostModel(1.0, 0.0)
     # Sorted, so that sums do not depend on the order of results.
-    x, y = np.log(np.array(sorted(known), dtype=float).T.copy())
+    x, y = np.log(np.array(sorted(known), dtype=float).reshape(-1, 2).T.copy())
+    return fit_costs(x, y)
+
+
+def fit_costs(x: Floats, y: Floats) -> CostModel:
+    """Return the model of :func:`cost_model` for runs with ln size ``x`` and ln cost ``y``."""
+    if not len(x):
+        return CostModel(1.0, 0.0)
     spread = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
     exponent = min(max(slope, 0.0), MAX_EXPONENT)

@@ -41,6 +41,7 @@ they are refuted in turn without a correction.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -223,31 +224,96 @@ def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list
     return [pair for pair in pairs[:first_open] if pair]
 
 
-def log_growth(pairs: Sequence[Pair]) -> dict[Direction, Floats]:
-    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives. The last alternative
-    is the prediction from the earlier pairs."""
-    growth: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
-    # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
-    around = math.sqrt(pairs[0].mix_size * pairs[0].baseline_size) if pairs else 1.0
-    mix, baseline = Surrogate(around), Surrogate(around)
-    for pair in pairs:
-        predicted = mix.predict(pair.mix_size), baseline.predict(pair.baseline_size)
+class Growth:
+    """How much each counted pair of one comparison adds to the log evidence, kept while pairs come in.
+
+    ``rows`` has the growth of each direction: a list over pairs of one number per alternative. The last alternative is
+    the prediction from the earlier pairs. ``path`` has the log evidence of each direction from pairs of equal sizes,
+    before the first of them and after each.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.rows: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
+        self.is_equal: list[bool] = []
+        """Whether each pair has equal sizes."""
+        self._sums = {direction: _start() for direction in Direction}
+        self.path = {direction: [float(np.logaddexp.reduce(_start()))] for direction in Direction}
+        self._mix = self._baseline = Surrogate(1.0)
+
+    def add(self, pair: Pair) -> None:
+        """Count the next pair, in the order of request."""
+        if not self.pairs:
+            # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
+            around = math.sqrt(pair.mix_size * pair.baseline_size)
+            self._mix, self._baseline = Surrogate(around), Surrogate(around)
+        predicted = self._mix.predict(pair.mix_size), self._baseline.predict(pair.baseline_size)
         p, q = (min(max(chance, NEAREST), 1 - NEAREST) for chance in predicted)
-        growth[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
-        growth[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
-        mix.add(pair.mix_size, pair.mix_learned)
-        baseline.add(pair.baseline_size, pair.baseline_learned)
-    shape = (-1, len(ALTERNATIVES) + 1)
-    return {direction: np.array(rows, dtype=np.float64).reshape(shape) for direction, rows in growth.items()}
+        self.rows[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
+        self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
+        self._mix.add(pair.mix_size, pair.mix_learned)
+        self._baseline.add(pair.baseline_size, pair.baseline_learned)
+        self.pairs.append(pair)
+        self.is_equal.append(pair.mix_size == pair.baseline_size)
+        for direction in Direction if self.is_equal[-1] else ():
+            self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
+            self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))
+
+    def branch(self) -> Growth:
+        """Return an independent copy."""
+        other = copy.copy(self)
+        other.pairs, other.is_equal = list(self.pairs), list(self.is_equal)
+        other.rows = {direction: list(rows) for direction, rows in self.rows.items()}
+        other.path = {direction: list(path) for direction, path in self.path.items()}
+        other._sums = dict(self._sums)
+        other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
+        return other
+
+    def of(self, direction: Direction) -> Floats:
+        """Return the growth of one direction: pairs x alternatives."""
+        return np.array(self.rows[direction], dtype=np.float64).reshape(-1, len(ALTERNATIVES) + 1)
+
+    def paths(self, looks: int = 0) -> dict[Direction, Floats]:
+        """Return the log evidence of each direction from pairs of equal sizes, before the first of them and after
+        each."""
+        return {direction: np.array(path) - math.log(looks + 1) for direction, path in self.path.items()}
+
+    def decision(self, error: float, looks: int = 0) -> Direction | None:
+        """Return the direction whose evidence reached 1 / ``error`` first, or None."""
+        return _decided(self.paths(looks), -math.log(error))
+
+    def at_least(self, count: Callable[[float], float], decided: Direction, error: float, looks: int = 0) -> float:
+        """Return the largest certified factor in favor of ``decided``, at least 1. ``count`` rises with the size."""
+        ratios = np.array([_ratio(pair, decided, count) for pair in self.pairs])
+        return _certified_factor(self.of(decided), ratios, -math.log(error), looks)
+
+
+def growth_of(pairs: Iterable[Pair]) -> Growth:
+    """Return the growth of the evidence from pairs in the order of request."""
+    growth = Growth()
+    for pair in pairs:
+        growth.add(pair)
+    return growth
+
+
+def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
+    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives (:class:`Growth`)."""
+    growth = growth_of(pairs)
+    return {direction: growth.of(direction) for direction in Direction}
 
 
 def log_evidence(growth: Floats, looks: int = 0) -> Floats:
     """Return the log evidence of one direction before the first pair and after each, given the growth by each pair and
     the number of earlier analyses of their runs."""
-    weights = [*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]
-    start = np.log(weights) - math.log(2 * (looks + 1))
-    path: Floats = np.logaddexp.reduce(np.cumsum([start, *growth], axis=0), axis=1)
+    path: Floats = np.logaddexp.reduce(np.cumsum([_start(), *growth], axis=0), axis=1) - math.log(looks + 1)
     return path
+
+
+def _start() -> Floats:
+    """Return the log evidence of one direction before the first pair, by alternative."""
+    weights = [*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]
+    start: Floats = np.log(weights) - math.log(2)
+    return start
 
 
 def compare(
@@ -258,23 +324,16 @@ def compare(
     ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
     good: with 0.05, evidence of 20 decides. ``looks`` are earlier analyses of some of the runs.
     """
-    needed, growth = -math.log(error), log_growth(pairs)
-    equal = np.array([pair.mix_size == pair.baseline_size for pair in pairs], dtype=bool)
-    paths = {direction: log_evidence(growth[direction][equal], looks) for direction in Direction}
-    first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
-    decided = min(first, key=lambda direction: first[direction]) if first else None
+    growth = growth_of(pairs)
+    equal = np.array(growth.is_equal, dtype=bool)
+    paths = growth.paths(looks)
+    decided = _decided(paths, -math.log(error))
     leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
 
-    def ratios(count: Callable[[float], float]) -> Floats:
-        sign = -1 if decided is Direction.MORE else 1
-        return np.array([(count(pair.baseline_size) / count(pair.mix_size)) ** sign for pair in pairs])
+    def certified(count: Callable[[float], float]) -> float | None:
+        return None if decided is None else growth.at_least(count, decided, error, looks)
 
-    def certified(ratios: Floats) -> float | None:
-        return None if decided is None else _certified_factor(growth[decided], ratios, needed, looks)
-
-    total = ratios(lambda size: parameters(size).total)
-    at_least = certified(total)
-
+    at_least = certified(lambda size: parameters(size).total)
     return Comparison(
         decided=decided,
         evidence=math.exp(min(float(paths[leans][-1]), LARGEST)),
@@ -282,23 +341,44 @@ def compare(
         highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
         threshold=1 / error,
         at_least=at_least,
-        at_least_core=certified(ratios(lambda size: parameters(size).core)),
+        at_least_core=certified(lambda size: parameters(size).core),
         pairs=len(pairs),
         equal=_tallies(pairs, equal),
-        certifying=_tallies(pairs, total >= at_least if at_least is not None and at_least > 1 else equal & False),
+        certifying=_tallies(pairs, _certifying(pairs, decided, at_least, parameters)),
         looks=looks,
         parts=tuple(_parts(pairs, equal, growth)),
     )
 
 
-def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Mapping[Direction, Floats]) -> Iterator[Part]:
+def _decided(paths: Mapping[Direction, Floats], needed: float) -> Direction | None:
+    """Return the direction whose log evidence reached ``needed`` first."""
+    first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
+    return min(first, key=lambda direction: first[direction]) if first else None
+
+
+def _certifying(
+    pairs: Sequence[Pair], decided: Direction | None, at_least: float | None, parameters: Callable[[float], Counts]
+) -> NDArray[np.bool_]:
+    """Return which pairs certify a factor: those whose models differ by at least that factor, none if it is 1."""
+    if decided is None or at_least is None or at_least == 1:
+        return np.zeros(len(pairs), dtype=bool)
+    return np.array([_ratio(pair, decided, lambda size: parameters(size).total) >= at_least for pair in pairs])
+
+
+def _ratio(pair: Pair, decided: Direction, count: Callable[[float], float]) -> float:
+    """Return how many times larger the model of the side that is behind is."""
+    ratio = count(pair.baseline_size) / count(pair.mix_size)
+    return 1 / ratio if decided is Direction.MORE else ratio
+
+
+def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Growth) -> Iterator[Part]:
     """Yield the evidence of the pairs of ``equal`` sizes by range of sizes."""
     size_of = np.array([pair.mix_size for pair in pairs])
     sizes = np.unique(size_of[equal]) if pairs else size_of
     for own in np.array_split(sizes, min(PARTS, len(sizes))) if len(sizes) else ():
         chosen = equal & np.isin(size_of, own)
         value = {
-            direction: math.exp(min(float(log_evidence(growth[direction][chosen])[-1]), LARGEST))
+            direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST))
             for direction in Direction
         }
         yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])

@@ -6,6 +6,7 @@ searcher draws curves. Estimates of transitions come from :mod:`orchestrator.tra
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -41,6 +42,12 @@ class Surrogate:
         if learned is not None:
             curves = self.curves(size)
             self._log_weights += np.log(curves if learned else 1 - curves)
+
+    def branch(self) -> Surrogate:
+        """Return an independent copy."""
+        other = copy.copy(self)
+        other._log_weights = self._log_weights.copy()
+        return other
 
     def predict(self, size: float) -> float:
         """Return the probability that the next run at a size learns."""

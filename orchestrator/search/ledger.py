@@ -1,0 +1,191 @@
+"""Results and blocks of a search, added up as they come in, so that a decision costs the same after any number of runs.
+
+Everything here follows from the searcher's results and blocks alone, whatever their order. A :class:`Ledger` only saves
+adding them up again for each decision.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from array import array
+from bisect import bisect, insort
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.search.next_run import prior_of
+from orchestrator.search.results import CostModel, fit_costs
+from orchestrator.transition.evidence import Block, Growth, Pair, Run, has_learned, pair_of
+from orchestrator.transition.surrogate import Surrogate
+
+Compared = tuple[str, str]
+"""A mix and its baseline."""
+DEVIATIONS = 1.5
+"""Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
+
+
+class ComparedRuns:
+    """The blocks of one comparison in order of request, and what its complete ones amount to.
+
+    The first ``counted`` blocks are complete, and their pairs are in ``growth`` and the posteriors. Later blocks may be
+    complete, too, but count once all earlier ones are.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.blocks: list[Block] = []
+        self.pairs: list[Pair | None] = []
+        self.growth = Growth()
+        self.mix, self.baseline = prior_of(problem, DEVIATIONS), prior_of(problem, DEVIATIONS)
+        self.open: dict[int, Block] = {}
+        """Blocks that are not complete, by their place."""
+
+    @property
+    def counted(self) -> int:
+        """Number of blocks before the first incomplete one."""
+        return len(self.growth.pairs)
+
+    def add(self, block: Block, pair: Pair | None) -> None:
+        """Add the next block, with its pair if it is complete."""
+        self.open[len(self.blocks)] = block
+        self.blocks.append(block)
+        self.pairs.append(None)
+        if pair is not None:
+            self.complete(len(self.blocks) - 1, pair)
+
+    def complete(self, place: int, pair: Pair) -> None:
+        """Note the pair of a block."""
+        self.pairs[place] = pair
+        del self.open[place]
+        while self.counted < len(self.pairs) and (ready := self.pairs[self.counted]) is not None:
+            self.growth.add(ready)
+            self.mix.add(ready.mix_size, ready.mix_learned)
+            self.baseline.add(ready.baseline_size, ready.baseline_learned)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Differs whenever a block was added or completed."""
+        return len(self.blocks), len(self.open)
+
+    def branch(self) -> ComparedRuns:
+        """Return an independent copy."""
+        other = copy.copy(self)
+        other.blocks, other.pairs, other.open = list(self.blocks), list(self.pairs), dict(self.open)
+        other.growth, other.mix, other.baseline = self.growth.branch(), self.mix.branch(), self.baseline.branch()
+        return other
+
+    def posteriors(self) -> tuple[Surrogate, Surrogate]:
+        """Return the posteriors of the mix and its baseline given all complete pairs, even those that do not count
+        yet."""
+        later = [pair for pair in self.pairs[self.counted :] if pair is not None]
+        if not later:
+            return self.mix, self.baseline
+        mix, baseline = self.mix.branch(), self.baseline.branch()
+        for pair in later:
+            mix.add(pair.mix_size, pair.mix_learned)
+            baseline.add(pair.baseline_size, pair.baseline_learned)
+        return mix, baseline
+
+    def costs(self, run_cost: Mapping[Run, float]) -> tuple[tuple[int, float], ...]:
+        """Return size and cost of each run of a complete pair whose cost is known, in the order of the blocks."""
+        runs = [run for block, pair in zip(self.blocks, self.pairs, strict=True) if pair for run in block.runs]
+        return tuple((run[1], cost) for run in runs if (cost := run_cost.get(run, 0.0)) > 0)
+
+
+class Ledger:
+    """Sums over the results and blocks of a search.
+
+    Attributes:
+        learned: Whether each run that is evidence learned, None if it failed.
+        ended: Number of runs that ended, by mix.
+        spent: Cost of the runs that ended, by mix.
+        run_cost: Cost of each run that is evidence and did not fail.
+        outcomes: By mix, the runs that did not fail as size, seed and whether they learned, sorted.
+        cells: By mix, the size and seed of each run that is evidence, and whether it did not fail.
+        compared: The blocks of each comparison.
+    """
+
+    def __init__(self, problem: Problem, share: float) -> None:
+        self.learned: dict[Run, bool | None] = {}
+        self.ended: Counter[str] = Counter()
+        self.spent: dict[str, float] = dict.fromkeys(problem.mixes, 0.0)
+        self.run_cost: dict[Run, float] = {}
+        self.outcomes: dict[str, list[tuple[int, int, bool]]] = {mix: [] for mix in problem.mixes}
+        self.cells: dict[str, dict[tuple[int, int], bool]] = {mix: {} for mix in problem.mixes}
+        self.compared: dict[Compared, ComparedRuns] = {pair: ComparedRuns(problem) for pair in problem.comparisons}
+        self._problem, self._share = problem, share
+        self._results = self._blocks = 0
+        self._last_block: Block | None = None
+        self._waiting: dict[Run, list[tuple[Compared, int]]] = defaultdict(list)
+        self._known_costs: list[tuple[int, float]] = []
+        self._log_sizes, self._log_costs = array("d"), array("d")
+        self._cost_model: CostModel | None = None
+
+    def knows(self, results: Results, blocks: Sequence[Block]) -> bool:
+        """Return False if the results or blocks are not a continuation of those that were added."""
+        is_same = self._blocks == 0 or (len(blocks) >= self._blocks and blocks[self._blocks - 1] is self._last_block)
+        return is_same and len(results) >= self._results
+
+    def update(self, results: Results, blocks: Sequence[Block]) -> None:
+        """Add what has come since the last update."""
+        if (len(results), len(blocks)) == (self._results, self._blocks):
+            return
+        for run, observation in itertools.islice(results.items(), self._results, None):
+            self._add_result(run, observation)
+        for block in itertools.islice(blocks, self._blocks, None):
+            self._add_block(block)
+        self._results, self._blocks = len(results), len(blocks)
+        self._last_block = blocks[-1] if blocks else None
+
+    def pair_of(self, block: Block) -> Pair | None:
+        """Return the pair of a block, or None if it is incomplete."""
+        return pair_of(block, self.learned)
+
+    @property
+    def costs(self) -> CostModel:
+        """Cost of a run by size, from all runs so far (:func:`orchestrator.search.results.cost_model`)."""
+        if self._cost_model is None:
+            self._cost_model = fit_costs(np.array(self._log_sizes), np.array(self._log_costs))
+        return self._cost_model
+
+    def _add_result(self, request: Request, observation: Observation | None) -> None:
+        self.ended[request.mix] += 1
+        if observation is not None:
+            self.spent[request.mix] = self.spent.get(request.mix, 0.0) + observation.cost
+        if not request.is_evidence:
+            return
+        run = (request.mix, request.size, request.seed)
+        self.cells.setdefault(request.mix, {})[run[1:]] = observation is not None
+        if observation is None:
+            self.learned[run] = None
+        else:
+            learned = has_learned(observation.accuracy, observation.floor, observation.settled, self._share)
+            self.learned[run], self.run_cost[run] = learned, observation.cost
+            insort(self.outcomes.setdefault(request.mix, []), (request.size, request.seed, learned))
+            if observation.cost > 0:
+                self._add_cost(request.size, observation.cost)
+        for pair, place in self._waiting.pop(run, ()):
+            self._try_to_complete(pair, place)
+
+    def _add_cost(self, size: int, cost: float) -> None:
+        place = bisect(self._known_costs, (size, cost))
+        self._known_costs.insert(place, (size, cost))
+        self._log_sizes.insert(place, float(np.log(float(size))))
+        self._log_costs.insert(place, float(np.log(cost)))
+        self._cost_model = None
+
+    def _add_block(self, block: Block) -> None:
+        key = (block.mix, block.baseline)
+        if (own := self.compared.get(key)) is None:  # Of a mix that this sweep no longer compares.
+            return
+        own.add(block, self.pair_of(block))
+        for run in block.runs:
+            if run not in self.learned:
+                self._waiting[run].append((key, len(own.blocks) - 1))
+
+    def _try_to_complete(self, key: Compared, place: int) -> None:
+        own = self.compared[key]
+        if place in own.open and (pair := self.pair_of(own.open[place])) is not None:
+            own.complete(place, pair)
