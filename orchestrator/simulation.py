@@ -52,12 +52,19 @@ class Trace:
     busy: float
 
 
-def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
-    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. Raises
-    :class:`RuntimeError` if the searcher wants no run, has none pending and is not done."""
+def simulate(
+    searcher: Searcher,
+    world: World,
+    workers: int = 1,
+    stack: int = 1,
+    watch: Callable[[float, int], object] = lambda now, begun: None,
+) -> Trace:
+    """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. ``watch`` is
+    called whenever a stack has ended, with the time and the number of runs begun. Raises :class:`RuntimeError` if the
+    searcher wants no run, has none pending and is not done."""
     waiting: deque[tuple[Request, ...]] = deque()
     running: list[tuple[float, int, tuple[Request, ...], list[Observation | None], float]] = []
-    now, cost, begun = 0.0, 0.0, 0
+    now, cost, begun, started = 0.0, 0.0, 0, 0
     while True:
         free = workers - len(running) - len(waiting)
         if free > 0:
@@ -68,13 +75,14 @@ def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1)
             ended = [world(request) for request in requests]
             longest = max((seen.cost for seen in ended if seen is not None), default=0.0)
             takes = longest * (1 + STACK_OVERHEAD * (len(requests) - 1))
-            cost, begun = cost + takes, begun + 1
+            cost, begun, started = cost + takes, begun + 1, started + len(requests)
             heapq.heappush(running, (now + takes, begun, requests, ended, takes))
         if not running:
             break
         now, _, requests, ended, _ = heapq.heappop(running)
         for request, seen in zip(requests, ended, strict=True):
             searcher.tell(request, seen)
+        watch(now, started)
     if not searcher.done:
         raise RuntimeError("the searcher is stuck: it is not done, but has no run to request and none to wait for")
     return Trace(dict(searcher.results), cost, now, cost / (now * workers) if now else 1.0)

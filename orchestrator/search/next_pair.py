@@ -36,6 +36,8 @@ AMBITION = 0.5
 """A pair's expected growth is multiplied by the rise of the log factor to this power. With 0, factors rise in
 small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
 (tests/bench/results/searchers.md)."""
+FEWEST_OPEN = 8
+"""Fewer open blocks are never enough: runs take different times, and a few slots should not wait for the slowest."""
 SMALLEST_VALUE = 1e-6
 """Value of a pair relative to its expected growth at sizes where the side that is behind overall may be ahead."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
@@ -94,11 +96,25 @@ class PairDesign:
         cost_S: Floats = (expected_S * unit + at_SR @ cost_R) / (1 + at_SR.sum(axis=1))
         return cost_S
 
+    @property
+    def is_served(self) -> bool:
+        """Return True if the comparison has so many open blocks that they should decide it. More of them would be
+        placed without knowing what these show, and trained in vain."""
+        return len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._enough
+
+    @cached_property
+    def _enough(self) -> float:
+        """Number of pairs that decide the comparison from here if evidence grows as expected."""
+        growth_ST, _ = self._growths
+        reached = max(float(path[-1]) for path in self.runs.growth.paths(self._looks).values())
+        needed = -math.log(self.error) - reached
+        return needed / max(float(growth_ST.max()), LEAST_GROWTH[False])
+
     @cached_property
     def _best_place(self) -> tuple[tuple[int, int], list[int]]:
         """Best sizes of the mix and the baseline, and the free seeds there (empty if evidence would hardly grow)."""
         sizes, cost_S = self.problem.sizes, self._run_costs()
-        growth_ST, gain_ST = self._growth()
+        growth_ST, gain_ST = (values.copy() for values in self._growths)
         least = LEAST_GROWTH[self.decided is not None]
         for place in zip(*np.nonzero(growth_ST > 0), strict=True):
             gain_ST[place] *= growth_ST[place] >= least and self._has_free_seeds(*place)
@@ -106,7 +122,8 @@ class PairDesign:
         best = divmod(int(score_ST.argmax()), len(sizes))
         return (sizes[best[0]], sizes[best[1]]), self._free(*best) if gain_ST[best] > 0 else []
 
-    def _growth(self) -> tuple[Floats, Floats]:
+    @cached_property
+    def _growths(self) -> tuple[Floats, Floats]:
         """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
 
         Before the decision only pairs at equal sizes count (:func:`toward_one_side`). Afterwards only pairs that would

@@ -177,7 +177,7 @@ class _Decision:
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
         compared = [pair for pair in self._problem.comparisons if mix in pair]
-        if any(map(self._completes_soon, compared)):
+        if any(self._completes_soon(pair) or self._is_served(pair) for pair in compared):
             return []
         for pair in compared:
             if pair[0] == mix and (blocks := self._next_blocks(pair)):
@@ -204,6 +204,11 @@ class _Decision:
         training to place the next block after they are."""
         pending = [run for run in requests_of(*self._compared[pair].open.values()) if run in self.pending]
         return bool(pending) and self._ending.issuperset(pending)
+
+    def _is_served(self, pair: Compared) -> bool:
+        """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""
+        open_blocks = self._compared[pair].open
+        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
+from orchestrator.search.next_pair import FEWEST_OPEN
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
@@ -82,6 +83,21 @@ def test_a_large_difference_is_certified_by_pairs_far_apart() -> None:
         drive(searcher, world({"add": 60.0, "add+prod": 12.0}, seed=seed))
         factors.append(comparison_of(searcher).at_least or 0.0)
     assert float(np.median(factors)) >= 5
+
+
+def test_many_slots_do_not_train_pairs_that_a_decision_would_not_need() -> None:
+    sizes = (7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
+    problem = Problem(("add", "add+prod"), sizes, tuple(range(200)), (("add+prod", "add"),))
+    few, many = (Pairs(problem, aim="decide", max_runs=200) for _ in range(2))
+    for searcher, slots in ((few, 2), (many, 256)):
+        simulate(searcher, HALF, slots)
+        assert comparison_of(searcher).decided is Direction.FEWER
+    assert len(many.ask(256)) == 0
+    assert len(few.results) <= len(many.results) <= 60
+    begun = Pairs(problem, aim="decide", max_runs=200)
+    first = begun.ask(256)
+    assert FEWEST_OPEN <= len(begun.blocks) <= 20
+    assert begun.ask(256 - len(first)) == [], "the first pairs should decide, and more would be placed blindly"
 
 
 def test_locating_comes_last_and_places_both_transitions() -> None:
