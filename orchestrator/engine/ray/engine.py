@@ -94,6 +94,10 @@ class RayEngine(Engine):
             else:
                 if not campaign.done:
                     raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
+        for stack_id in list(
+            campaign.table.stacks
+        ):  # When a sweep stops, some trials wait for a process or were killed.
+            campaign.stack_ended(stack_id)
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
