@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.cost import run_seconds
+from orchestrator.machine.resources import CONTEXT_BYTES, Resources, stack_bytes
 from orchestrator.search.base import Request
-from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.stacks import (
     AUTO_GPU_SHARE,
-    CONTEXT_BYTES,
     LARGEST,
     Stack,
     StackSizes,
@@ -23,7 +22,6 @@ from orchestrator.stacks import (
     largest_stack,
     next_stack,
     settled,
-    stack_bytes,
 )
 from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig

@@ -14,12 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import KW_ONLY, InitVar, asdict, dataclass, replace
+from typing import Any
 
 from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.run_table import Run, RunState, RunTable
-from orchestrator.home.checkpoints import Checkpoints, StackNotes
-from orchestrator.home.journal import Asked, Ended, Journal, Stopped
+from orchestrator.home.checkpoints import Checkpoints, Member, StackNotes
+from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
 from orchestrator.home.run_store import RunStore, StoredRun
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.search.base import Observation, Request, Searcher
@@ -62,6 +63,7 @@ class Campaign:
         limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory. A limit also applies
             to larger sizes.
         stopping: True if no more stacks may start.
+        setup: What the stacks share, which workers need next to a stack's job.
     """
 
     sweep: Sweep
@@ -82,6 +84,7 @@ class Campaign:
         self.machine_error = ""
         self.broken = ""
         self.observer = Observer()
+        self.setup = sweep.setup
         self._family: Family = sweep.spec.make_family()
         self._source = sweep.spec.source
         self._store = RunStore(files.home, sweep.id, self._source)
@@ -92,7 +95,7 @@ class Campaign:
         self._machine_errors: Counter[str] = Counter()
         self._waits_until = 0.0
         """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
-        self.table = RunTable([Stack(tuple(map(self.ticket, one))) for one in self._checkpoints.interrupted()])
+        self.table = RunTable([Stack(tuple(tickets)) for tickets in self._checkpoints.interrupted(self._read)])
         for entry in known:
             self._enter(replace(self.ticket(entry.request), key=entry.key), entry)
 
@@ -121,6 +124,9 @@ class Campaign:
     def ticket(self, request: Request) -> Ticket:
         config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
+
+    def _read(self, member: Member) -> Ticket:
+        return self.ticket(read_request(member))
 
     # Requests by the user
 
@@ -158,7 +164,7 @@ class Campaign:
                     self._ask(free * self._largest(waiting[0]))
                 stack = self._choose(free)
             if stack is not None:
-                self._notes.begin(stack.id, stack.requests)
+                self._notes.begin(stack.id, _members(stack))
             self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
         return stack
 
@@ -168,15 +174,12 @@ class Campaign:
         wanted = [index for index, ticket in enumerate(stack.tickets) if ticket.key in members]
         donors = {key: self._store.weights(key) for key in self._donor_keys(stack.tickets[index] for index in wanted)}
         return StackJob(
-            stack.requests,
-            tuple(wanted),
-            self.sweep.id,
             stack.id,
-            str(self.sweep.files.directory),
-            {key: path.read_bytes() for key, path in donors.items() if path is not None},
+            tuple(ticket.config for ticket in stack.tickets),
             tuple(ticket.key for ticket in stack.tickets),
-            self._family.version,
-            self._source,
+            tuple(_members(stack)),
+            tuple(wanted),
+            {key: path.read_bytes() for key, path in donors.items() if path is not None},
         )
 
     def _ask(self, room: int) -> None:
@@ -375,15 +378,15 @@ class Campaign:
         for stack_id in list(self.table.stacks):
             self.stack_met_machine_error(stack_id, error)
 
-    def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
+    def stack_halved(self, stack_id: str, halves: Sequence[Sequence[str]]) -> None:
         """Replace a stack that ran out of memory with ``halves``. They limit later stacks of at least its size."""
         stack, _ = self._leave(stack_id)
-        by_request = {ticket.request: ticket for ticket in stack.tickets}
-        smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
+        by_key = {ticket.key: ticket for ticket in stack.tickets}
+        smaller = [Stack(tuple(by_key[key] for key in half)) for half in halves]
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         with self._watched():
-            self._notes.split(stack_id, {half.id: half.requests for half in smaller})
+            self._notes.split(stack_id, {half.id: _members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[Run]]:
@@ -447,6 +450,10 @@ class Campaign:
     def _stop(self, error: str) -> None:
         self.machine_error = self.machine_error or error
         self.stopping = True
+
+
+def _members(stack: Stack) -> list[dict[str, Any]]:
+    return [asdict(request) for request in stack.requests]
 
 
 def _failed(error: str) -> Outcome:

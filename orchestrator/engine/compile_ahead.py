@@ -19,8 +19,9 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import RunState
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.sweeps import load_sweep
+from orchestrator.machine.resources import FULL
 from orchestrator.search.base import Request
-from orchestrator.stacks import FULL, Stack, Ticket
+from orchestrator.stacks import Stack, Ticket
 from orchestrator.system.environment import scratch
 
 NICENESS = 5

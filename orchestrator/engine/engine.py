@@ -13,7 +13,8 @@ class Engine(AbstractContextManager["Engine"]):
 
     The campaign decides what trains, stores results and retries. The engine places stacks on machines: it takes a stack
     with :meth:`Campaign.next_stack` when a slot is idle, and trains it with a ``StackWorker`` (engine/worker.py) made
-    from :meth:`Campaign.job`, in any process. The campaign itself is used in one thread of the driver only.
+    from :attr:`Campaign.setup` and :meth:`Campaign.job`, in any process. The campaign itself is used in one thread of
+    the driver only.
 
     1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Campaign.take_in`, once, before
        the worker advances again. Checkpoints then never contain more than the campaign knows.

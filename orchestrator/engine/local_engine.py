@@ -41,7 +41,7 @@ class LocalEngine(Engine):
                     self._train(campaign, stack, ahead)
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        worker = StackWorker(campaign.sweep.spec, campaign.job(stack))
+        worker = StackWorker(campaign.setup, campaign.job(stack))
         try:
             self._train_with(worker, campaign, stack, ahead)
         except BaseException:  # Of the driver: nothing that a learner started may outlive the sweep.

@@ -75,7 +75,7 @@ class ProcessEngine(Engine):
     def _fill(self, campaign: Campaign) -> None:
         while len(self._workers) < self._slots and (stack := campaign.next_stack()) is not None:
             here, there = CONTEXT.Pipe()
-            arguments = (there, campaign.sweep.spec, campaign.job(stack))
+            arguments = (there, campaign.setup, campaign.job(stack))
             process = CONTEXT.Process(target=work, args=arguments, daemon=True)
             process.start()
             there.close()

@@ -27,8 +27,8 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Ended, Journal, recall
 from orchestrator.home.sweeps import Sweep, create_sweep
+from orchestrator.machine.resources import Resources
 from orchestrator.space.observations import searcher_of
-from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import Stack, StackSizes
 from orchestrator.system.hardware import Hardware

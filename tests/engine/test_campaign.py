@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
+from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
@@ -35,7 +36,7 @@ def make(path: Path, *, slots: int = 2, interrupted: list[Request] | None = None
     wanted_spec = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
     sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
     if interrupted:
-        with Checkpoints(sweep.files.checkpoints).put("interrupted", interrupted) as checkpoint:
+        with Checkpoints(sweep.files.checkpoints).put("interrupted", list(map(asdict, interrupted))) as checkpoint:
             (checkpoint / CHECKPOINT).mkdir()
     sizing = StackSizes(wanted_spec, Hardware(2, 16))
     return Campaign(sweep, searcher_of(wanted_spec), Journal(path), slots=slots, sizing=sizing)
@@ -146,7 +147,8 @@ def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(f
     stack = start(campaign)
     campaign.ended(stack.tickets[0].key, GOOD)
     left = list(stack.requests[1:])
-    campaign.stack_halved(stack.id, [left[:2], left[2:]])
+    keys = [ticket.key for ticket in stack.tickets[1:]]
+    campaign.stack_halved(stack.id, [keys[:2], keys[2:]])
     assert [finish(campaign, start(campaign)) for _ in range(2)] == [left[:2], left[2:]]
     rest = start(campaign)
     assert {ticket.request.size for ticket in rest.tickets} == {8}
@@ -166,7 +168,8 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
         size, runs = requests[0].size, len(requests)
         if size == 8 and runs == 4 and not halved:
             halved = True
-            campaign.stack_halved(stack.id, [requests[:2], requests[2:]])
+            keys = [ticket.key for ticket in stack.tickets]
+            campaign.stack_halved(stack.id, [keys[:2], keys[2:]])
             continue
         if halved:
             largest[size] = max(runs, largest.get(size, 0))
@@ -178,9 +181,9 @@ def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_h
     campaign, sweep = make(files), SweepDirectory(files.parent)
     stack = start(campaign)
     shown, checkpoints = sweep.stacks / stack.id, Checkpoints(sweep.checkpoints)
-    with checkpoints.put(stack.id, stack.requests):
+    with checkpoints.put(stack.id, campaign.job(stack).members):
         pass
-    assert read_members(shown)[0] == list(stack.requests)
+    assert list(map(read_request, read_members(shown)[0])) == list(stack.requests)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:
@@ -210,7 +213,7 @@ def test_a_run_with_two_checkpoints_trains_in_one_stack(files: Path) -> None:
     alone = again if len(again.tickets) == 1 else start(campaign)
     checkpoints = Checkpoints(campaign.sweep.files.checkpoints)
     for stack in (whole, alone):
-        with checkpoints.put(stack.id, stack.requests) as checkpoint:
+        with checkpoints.put(stack.id, list(map(asdict, stack.requests))) as checkpoint:
             (checkpoint / CHECKPOINT).mkdir()
     resumed = make(files, slots=2, **one_size)
     first, second = start(resumed), start(resumed)

@@ -13,7 +13,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from tests.engine.processes import ProcessEngine, Reply, Worker
 from tests.engine.suite import CHECKS, Bench
 

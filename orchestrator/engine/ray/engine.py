@@ -17,14 +17,14 @@ from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.engine.ray.trial import StackTrial
+from orchestrator.engine.ray.trial import Sealed, StackTrial
 from orchestrator.home.foreign_files import own_path
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import cores
 from orchestrator.system.text import counted
@@ -105,7 +105,8 @@ class RayEngine(Engine):
         shutil.rmtree(own_path(campaign.sweep.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
-        shared = tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict())
+        setup = campaign.setup
+        shared = tune.with_parameters(StackTrial, family=setup.family.name, setup=Sealed(setup))
         trainable = tune.with_resources(shared, needs)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
@@ -115,8 +116,8 @@ class RayEngine(Engine):
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 reuse_actors=True,
-                trial_name_creator=lambda trial: str(trial.config["job"]),
-                trial_dirname_creator=lambda trial: str(trial.config["job"].stack_id),
+                trial_name_creator=lambda trial: str(job_of(trial)),
+                trial_dirname_creator=lambda trial: job_of(trial).stack_id,
             ),
             run_config=tune.RunConfig(
                 name="tune",
