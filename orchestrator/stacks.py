@@ -1,17 +1,13 @@
-"""Choice of the runs that are trained together as one batched model. Pure functions of the wanted runs."""
+"""How many runs of a sweep are trained together as one batched model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from orchestrator.machine.jobs import stack_id
 from orchestrator.machine.resources import AUTO, FULL, stack_bytes
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.hardware import Hardware
-from trainables.base import RunConfig
 
 STACK_FLOPS = 5e11
 """Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
@@ -22,44 +18,6 @@ LARGEST = 256
 AUTO_GPU_SHARE = 0.5
 """Share of a GPU per process if ``auto``, so that another process trains while one starts or compiles. A single stack
 in training kept an H100 busy 98% of the time; two at once were not measured."""
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """A wanted run: its request, config, key, and shape, which all runs of a stack share."""
-
-    request: Request
-    config: RunConfig
-    key: str
-    shape: str
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Runs with one shape that are trained as one batched model: the unit of execution, a trial of Ray Tune."""
-
-    tickets: tuple[Ticket, ...]
-
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        return tuple(ticket.request for ticket in self.tickets)
-
-    @property
-    def id(self) -> str:
-        """Id of the stack, by which it finds its checkpoint. It is the same for the same runs in the same order."""
-        return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
-
-
-def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
-    """Return the stack to start now, with ``free`` idle slots and ``wanted`` (not empty) in order of urgency.
-
-    It has the most urgent run and others of its shape. If there are fewer shapes than idle slots, these runs are spread
-    over several stacks.
-    """
-    mates = [ticket for ticket in wanted if ticket.shape == wanted[0].shape]
-    other_shapes = len({ticket.shape for ticket in wanted}) - 1
-    spread = math.ceil(len(mates) / max(1, free - other_shapes))
-    return Stack(tuple(mates[: min(max_stack, spread)]))
 
 
 class StackSizes:

@@ -207,11 +207,10 @@ QUESTION = (
 """Packages that know the question of a sweep: its mixes, targets and pairs."""
 
 
-@pytest.mark.parametrize("module", ["orchestrator.engine.worker", "orchestrator.engine.ray.trial"])
-def test_a_worker_knows_jobs_and_not_the_question(module: str) -> None:
-    """It trains ready configurations, so any plan of jobs could use it."""
-    reached = closure(module)
-    assert "orchestrator.machine.jobs" in reached
+def test_the_engine_knows_jobs_and_not_the_question() -> None:
+    """It trains the jobs of any plan, on workers that get ready configurations."""
+    reached = {name for module, _ in modules("orchestrator/engine") for name in closure(module)}
+    assert reached >= {"orchestrator.machine.jobs", "orchestrator.engine.worker", "orchestrator.engine.ray.trial"}
     assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 

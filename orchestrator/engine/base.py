@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.home.checkpoints import Member
+from orchestrator.machine.jobs import Member
 from trainables.base import Evaluation, Outcome, RunConfig
 
 

@@ -15,7 +15,7 @@ from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
-from orchestrator.stacks import Stack
+from orchestrator.machine.jobs import Stack
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import own_path, parse_json, read_json, typed, whole_lines
 from orchestrator.home.seals import flaw_of, seal
+from orchestrator.machine.jobs import Member
 from orchestrator.system.files import entries, is_directory, whole_directory, write_whole
 from trainables.base import Evaluation
 
@@ -30,8 +31,6 @@ MEMBERS = "members.json"
 """File with a stack's members, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
-Member = Mapping[str, Any]
-"""JSON values by which the code that asked for a run finds it again."""
 T = TypeVar("T")
 
 

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,18 +25,21 @@ from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, Journal, recall
+from orchestrator.home.journal import Journal, recall
 from orchestrator.home.sweeps import Sweep, create_sweep
+from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
 from orchestrator.space.observations import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import Stack, StackSizes
+from orchestrator.stacks import StackSizes
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
+from tests.engine.test_campaign import stop_mix
 from tests.scripted import Event, begun, closed, events
 from tests.sweep.sweeps import scripted
-from trainables.base import Status
+from trainables.base import Outcome, Status
 
-LIMIT_S = 100.0
+LIMIT_S = 240.0
 """Seconds after which a check fails, because the engine does not end. Starting processes may take half of it."""
 Place = tuple[str, int, int]
 """Mix, size and seed of a run."""
@@ -45,7 +48,7 @@ Place = tuple[str, int, int]
 class Watched(Campaign):
     """A campaign that records what its engine does."""
 
-    def __post_init__(self, known: Sequence[Ended]) -> None:
+    def __post_init__(self, known: Iterable[tuple[Job, Outcome]]) -> None:
         super().__post_init__(known)
         self.flaws: list[str] = []
         """Breaches of the contract."""
@@ -66,8 +69,8 @@ class Watched(Campaign):
                 self.flaws.append(f"{stack.id} was taken again before its end was reported")
             self.open[stack.id] = False
             self.taken[stack.id] += 1
-            for ticket in stack.tickets:
-                self._places[ticket.key] = ticket.config.mix.name, ticket.config.size, ticket.config.seed
+            for job in stack.jobs:
+                self._places[job.key] = job.run.mix.name, job.run.size, job.run.seed
         return stack
 
     @property
@@ -232,7 +235,8 @@ def campaign_of(sweep: Sweep) -> Watched:
     searcher = searcher_of(spec, memory.blocks)
     sizing = StackSizes(spec, Hardware(4, 16))
     journal = Journal(sweep.files.journal)
-    return Watched(sweep, searcher, journal, slots=1, sizing=sizing, known=memory.ended, blocks=len(memory.blocks))
+    plan = StudyPlan(sweep, searcher, journal, known=memory.ended, blocks=len(memory.blocks))
+    return Watched(sweep.files, sweep.setup, plan, slots=1, sizing=sizing, known=plan.known)
 
 
 def place_of(event: Event) -> Place:
@@ -311,7 +315,7 @@ def ends_a_stack_that_is_not_wanted(bench: Bench) -> None:
 
     def drop() -> None:
         if any(place[0] == "add+prod" for place, _ in campaign.reported):
-            campaign.stop_mix("add+prod")
+            stop_mix(campaign, "add+prod")
 
     campaign.observer = Hook(drop)
     bench.drive(campaign)

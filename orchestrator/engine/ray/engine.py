@@ -78,7 +78,7 @@ class RayEngine(Engine):
         return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
 
     def execute(self, campaign: Campaign) -> None:
-        files = campaign.sweep.files
+        files = campaign.files
         while not campaign.done:
             try:
                 self._fit(campaign)
@@ -102,7 +102,7 @@ class RayEngine(Engine):
 
     def _fit(self, campaign: Campaign) -> None:
         # Tune would write through a link, and read files with pickle that are here before it starts.
-        shutil.rmtree(own_path(campaign.sweep.files.tune), ignore_errors=True)
+        shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         setup = campaign.setup
@@ -121,7 +121,7 @@ class RayEngine(Engine):
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(campaign.sweep.files.directory.resolve()),
+                storage_path=str(campaign.files.directory.resolve()),
                 verbose=0,
                 stop=callback,
                 callbacks=[callback],
