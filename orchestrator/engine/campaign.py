@@ -40,6 +40,13 @@ class Sizing(Protocol):
         """Return the maximum number of runs of this size in a stack, at least 1."""
 
 
+class OneByOne:
+    """A sizing in which every run trains alone."""
+
+    def most(self, size: int) -> int:
+        return 1
+
+
 class Observer:
     """Follows a campaign in the driver's thread. The method of this base class does nothing."""
 
