@@ -1,82 +1,23 @@
-"""Choice of the runs that are trained together as one batched model. Pure functions of the wanted runs."""
+"""How many runs of a sweep are trained together as one batched model."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from orchestrator.search.base import AUTO, Request
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import AUTO, FULL, stack_bytes
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.hardware import Hardware
-from trainables.base import RunConfig
 
-UNSAFE = re.compile(r"[^\w .,+=()-]")
-"""Characters of a shape that may not be part of a directory's name everywhere."""
-LONGEST_SHAPE = 150
-"""Maximum bytes of a shape in a directory's name, of which file systems allow 255."""
 STACK_FLOPS = 5e11
 """Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
 at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; more were not measured."""
 LARGEST = 256
 """Largest stack chosen on a GPU. On an H100, going from 16 to 64 runs at n_embed 16 raised throughput by a factor of
 2.0; 256 were not tried."""
-FULL = 0.9
-"""Share of a stack's memory that its runs may use. Libraries use some of the rest."""
-CONTEXT_BYTES = 1e9
-"""Approximate memory that a process uses on a GPU for its context and kernels, at compute capability 9."""
 AUTO_GPU_SHARE = 0.5
 """Share of a GPU per process if ``auto``, so that another process trains while one starts or compiles. A single stack
 in training kept an H100 busy 98% of the time; two at once were not measured."""
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """A wanted run: its request, config, key, and shape, which all runs of a stack share."""
-
-    request: Request
-    config: RunConfig
-    key: str
-    shape: str
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Runs with one shape that are trained as one batched model: the unit of execution, a trial of Ray Tune."""
-
-    tickets: tuple[Ticket, ...]
-
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        return tuple(ticket.request for ticket in self.tickets)
-
-    @property
-    def id(self) -> str:
-        """Id of the stack, by which it finds its checkpoint. It is the same for the same runs in the same order."""
-        return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
-
-
-def stack_id(shape: str, keys: Sequence[str]) -> str:
-    """Return the id of the stack of these runs, which is also the name of its directories. A shape is a family's text,
-    for example with the name of its sizes (``width/depth``)."""
-    slug = UNSAFE.sub("_", shape).lstrip(".").encode()[:LONGEST_SHAPE].decode(errors="ignore")
-    digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
-    return f"{slug}-x{len(keys)}-{digest}"
-
-
-def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
-    """Return the stack to start now, with ``free`` idle slots and ``wanted`` (not empty) in order of urgency.
-
-    It has the most urgent run and others of its shape. If there are fewer shapes than idle slots, these runs are spread
-    over several stacks.
-    """
-    mates = [ticket for ticket in wanted if ticket.shape == wanted[0].shape]
-    other_shapes = len({ticket.shape for ticket in wanted}) - 1
-    spread = math.ceil(len(mates) / max(1, free - other_shapes))
-    return Stack(tuple(mates[: min(max_stack, spread)]))
 
 
 class StackSizes:
@@ -113,18 +54,6 @@ def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> 
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
     return int(2 ** math.floor(math.log2(max(most, 1.0))))
-
-
-def stack_bytes(resources: Resources, hardware: Hardware) -> float:
-    """Return the bytes that a stack may use, or 0 if unknown: its share of its GPU without the process's context, or of
-    the machine's memory by cores. The share of a GPU must not be ``auto``."""
-    if resources.device == "cpu":
-        # A cluster may have no cores yet and add them on demand.
-        share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
-        return 1e9 * hardware.memory_gb * share
-    # The context is subtracted from the share, because shares sum to 1 without it; at least a tenth of it remains.
-    share_bytes = min(1.0, resources.gpus) * 1e9 * hardware.gpu_memory_gb
-    return max(share_bytes - CONTEXT_BYTES, share_bytes / 10)
 
 
 def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:

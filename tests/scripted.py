@@ -23,6 +23,8 @@ from trainables.base import Report, RunConfig
 FAMILY = "tests.scripted:ScriptedFamily"
 HOLD_S = 0.05
 MEET_S = 120
+CLOSED = -1
+"""Step of the event that a learner was closed."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class ScriptedSettings(LogisticSettings):
 
 @dataclass(frozen=True)
 class Event:
-    """A run's evaluation, or the start of a learner (step 0), with the number of ``runs`` in the stack, its place
-    and its times. ``gpus`` is CUDA_VISIBLE_DEVICES."""
+    """A run's evaluation, or the start or end of a learner (step 0 or :data:`CLOSED`), with the number of ``runs`` in
+    the stack, its place and its times. ``gpus`` is CUDA_VISIBLE_DEVICES."""
 
     mix: str
     size: int
@@ -113,6 +115,9 @@ class ScriptedLearner(LogisticLearner):
                 raise TimeoutError(f"fewer than {self._settings.meet} processes have come to a step in {MEET_S} s")
             time.sleep(HOLD_S)
 
+    def close(self) -> None:
+        self._write([(self.runs[0], False)], time.time(), step=CLOSED)
+
     def _meet_trouble(self) -> None:
         settings = self._settings
         if self.runs[0].size != settings.size or not settings.times:
@@ -138,15 +143,14 @@ class ScriptedLearner(LogisticLearner):
             number = getattr(errno, settings.trouble)
             raise OSError(number, os.strerror(number), "/data/stream.bin")
 
-    def _write(self, runs: Sequence[tuple[RunConfig, bool]], begun: float) -> None:
+    def _write(self, runs: Sequence[tuple[RunConfig, bool]], begun: float, step: int | None = None) -> None:
         if not self._settings.log:
             return
         ray = sys.modules.get("ray")
         node = ray.get_runtime_context().get_node_id() if ray is not None and ray.is_initialized() else ""
         where = (len(self.runs), os.getpid(), node, os.environ.get("CUDA_VISIBLE_DEVICES"), begun, time.time())
-        events = [
-            Event(run.mix.name, run.size, run.seed, run.settings.haste, self.step, ended, *where) for run, ended in runs
-        ]
+        at = self.step if step is None else step
+        events = [Event(run.mix.name, run.size, run.seed, run.settings.haste, at, ended, *where) for run, ended in runs]
         with Path(self._settings.log).open("a", encoding="utf-8") as file:
             file.write("".join(f"{json.dumps(asdict(event))}\n" for event in events))
 
@@ -162,6 +166,11 @@ class ScriptedFamily(LogisticFamily):
 def begun(log: Path) -> list[Event]:
     """Return the starts of learners, in the order of the log."""
     return [event for event in _read(log) if event.step == 0]
+
+
+def closed(log: Path) -> list[Event]:
+    """Return the ends of learners, in the order of the log."""
+    return [event for event in _read(log) if event.step == CLOSED]
 
 
 def events(log: Path) -> list[Event]:

@@ -112,6 +112,7 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 PACKAGES = (
     "system",
+    "machine",
     "trusted_code",
     "transition",
     "search",
@@ -183,6 +184,34 @@ def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
         existing |= {own} - {None}
     assert existing == set(height)
     assert upward == set()
+
+
+def closure(module: str) -> set[str]:
+    """Return every module of this repository that a module imports, directly or through others, and itself. Imports for
+    type checking count."""
+    known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))
+    reached: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name in known and name not in reached:
+            reached.add(name)
+            todo += known[name]
+    return reached
+
+
+QUESTION = (
+    *("search", "transition", "space", "tuning_study", "stacks", "cost"),
+    *("report", "simulation", "catalog", "record", "sweep"),
+)
+"""Packages that know the question of a sweep: its mixes, targets and pairs."""
+
+
+def test_the_engine_knows_jobs_and_not_the_question() -> None:
+    """It trains the jobs of any plan, on workers that get ready configurations."""
+    reached = {name for module, _ in modules("orchestrator/engine") for name in closure(module)}
+    assert reached >= {"orchestrator.machine.jobs", "orchestrator.engine.worker", "orchestrator.engine.ray.trial"}
+    assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
 def test_only_the_doctor_knows_a_kind_of_model() -> None:

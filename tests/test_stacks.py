@@ -9,21 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.cost import run_seconds
-from orchestrator.search.base import Request
-from orchestrator.space.resources import Resources
+from orchestrator.machine.jobs import Job, Stack, next_stack
+from orchestrator.machine.resources import CONTEXT_BYTES, Resources, stack_bytes
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.stacks import (
     AUTO_GPU_SHARE,
-    CONTEXT_BYTES,
     LARGEST,
-    Stack,
     StackSizes,
-    Ticket,
     largest_stack,
-    next_stack,
     settled,
-    stack_bytes,
 )
 from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig
@@ -40,43 +35,41 @@ def paper(*overrides: str) -> SweepSpec:
     return load_space("add_vs_add_prod", "paper", overrides, SERVER)
 
 
-def ticket(size: int, seed: int) -> Ticket:
-    return Ticket(
-        Request("add", size, seed), RunConfig(Mix.parse("add"), size, seed, None), f"{size}-{seed}", f"n-{size}"
-    )
+def job(size: int, seed: int) -> Job:
+    return Job(f"{size}-{seed}", RunConfig(Mix.parse("add"), size, seed, None), f"n-{size}")
 
 
-TICKETS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=20, unique=True).map(
-    lambda pairs: [ticket(*pair) for pair in pairs]
+JOBS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=20, unique=True).map(
+    lambda pairs: [job(*pair) for pair in pairs]
 )
 
 
-@given(wanted=TICKETS, free=st.integers(1, 5), most=st.integers(1, 6))
-def test_a_stack_has_the_most_urgent_run_and_others_of_its_shape(wanted: list[Ticket], free: int, most: int) -> None:
+@given(wanted=JOBS, free=st.integers(1, 5), most=st.integers(1, 6))
+def test_a_stack_has_the_most_urgent_run_and_others_of_its_shape(wanted: list[Job], free: int, most: int) -> None:
     stack = next_stack(wanted, free, most)
-    assert stack.tickets[0] == wanted[0]
-    assert {ticket.shape for ticket in stack.tickets} == {wanted[0].shape}
-    assert 1 <= len(stack.tickets) <= most
+    assert stack.jobs[0] == wanted[0]
+    assert {job.shape for job in stack.jobs} == {wanted[0].shape}
+    assert 1 <= len(stack.jobs) <= most
 
 
-@given(wanted=TICKETS, free=st.integers(1, 5), most=st.integers(1, 6))
-def test_no_slot_idles_while_another_could_share_its_runs(wanted: list[Ticket], free: int, most: int) -> None:
+@given(wanted=JOBS, free=st.integers(1, 5), most=st.integers(1, 6))
+def test_no_slot_idles_while_another_could_share_its_runs(wanted: list[Job], free: int, most: int) -> None:
     left, used = list(wanted), 0
     while left and used < free:
         stack = next_stack(left, free - used, most)
-        left = [ticket for ticket in left if ticket not in stack.tickets]
+        left = [other for other in left if other not in stack.jobs]
         used += 1
     assert used == min(free, len(wanted))
 
 
 def test_six_runs_of_one_size_fill_two_slots_evenly() -> None:
-    wanted = [ticket(64, seed) for seed in range(6)]
-    assert len(next_stack(wanted, free=2, max_stack=4).tickets) == 3
-    assert len(next_stack(wanted, free=1, max_stack=4).tickets) == 4
+    wanted = [job(64, seed) for seed in range(6)]
+    assert len(next_stack(wanted, free=2, max_stack=4).jobs) == 3
+    assert len(next_stack(wanted, free=1, max_stack=4).jobs) == 4
 
 
 def test_a_stack_is_identified_by_its_runs_in_order() -> None:
-    first, second = ticket(8, 0), ticket(8, 1)
+    first, second = job(8, 0), job(8, 1)
     assert Stack((first, second)).id == Stack((first, second)).id
     assert Stack((first, second)).id != Stack((second, first)).id
     assert Stack((first,)).id.startswith("n-8-x1-")

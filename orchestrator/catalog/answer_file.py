@@ -28,11 +28,12 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
-from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
+from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.observations import problem_of
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 from trainables.families import BUILT_IN

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import State
+from orchestrator.home.journal import State, read_request
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep, recall_sweep
@@ -90,7 +90,8 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             (members, _), curves = read_members(directory), read_progress(directory)
-            configs = [sweep.spec.config(request) for request in members if request.until is None]
+            requests = map(read_request, members)
+            configs = [sweep.spec.config(request) for request in requests if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # The stack has just ended, or is being written.
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, OSError) as error:

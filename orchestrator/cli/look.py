@@ -29,7 +29,6 @@ from orchestrator.cli.options import (
     warn,
     wide_console,
 )
-from orchestrator.engine.probing import probe_runs
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import State
@@ -41,6 +40,7 @@ from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.space.spaces import load_space, open_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.probing import probe_runs
 from orchestrator.system import environment
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
@@ -299,7 +299,9 @@ def _retrained(checked: Checked, count: int, seed: int | None, space: str | None
     echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
     for run in chosen:
         try:
-            differences = outcome_differences(run, retrain(spec, run.request))
+            differences = outcome_differences(
+                run, retrain(spec.make_family(), spec.config(run.request), spec.resources)
+            )
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 - only a family's code runs here, and it may raise anything

@@ -29,8 +29,8 @@ from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import UnreadableError
+from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
-from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.system.errors import first_of
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine

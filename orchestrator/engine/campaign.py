@@ -1,9 +1,9 @@
-"""A running sweep: chooses the stacks to start and processes reports. Engines call it; it does not depend on Ray.
+"""A running campaign: chooses the stacks to start and processes reports. Engines call it; it does not depend on Ray.
 
-When a run ends, its directory is written, then its line in the journal; then the searcher gets the result, and last the
-observer. A crash between two of these steps loses nothing. A wanted run that the home already has goes through the same
-steps without training. If another sweep is training a run, the campaign waits for the result. Each phase of an arm is a
-separate run that waits for the previous phase.
+It trains the jobs of a plan (machine/jobs.py) and does not know the question that they answer. When a run ends, its
+directory is written; then the plan gets the outcome. A crash between these steps loses nothing. A job whose run is in
+the home already goes through the same steps without training. If another sweep is training a run, the campaign waits
+for the result. A job that starts from the weights of another waits for it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import KW_ONLY, InitVar, dataclass
+from typing import Protocol
 
 from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.run_table import Run, RunState, RunTable
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
-from orchestrator.home.journal import Asked, Ended, Journal, Stopped
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_store import RunStore, StoredRun
-from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.search.base import Observation, Request, Searcher
-from orchestrator.space.observations import observe
-from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
+from orchestrator.machine.jobs import Job, Member, Plan, Setup, Stack, next_stack
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
 
@@ -35,56 +33,63 @@ WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
 retry the sweep stops."""
 
 
+class Sizing(Protocol):
+    """How many runs may share a stack."""
+
+    def most(self, size: int) -> int:
+        """Return the maximum number of runs of this size in a stack, at least 1."""
+
+
+class OneByOne:
+    """A sizing in which every run trains alone."""
+
+    def most(self, size: int) -> int:
+        return 1
+
+
 class Observer:
-    """Follows a campaign in the driver's thread. The methods of this base class do nothing."""
+    """Follows a campaign in the driver's thread. The method of this base class does nothing."""
 
     def look(self) -> None:
         """Handle external requests and show progress. Called often."""
 
-    def ended(self, record: RunRecord) -> None:
-        """Handle a run that ended and was stored."""
-
 
 @dataclass(eq=False)
 class Campaign:
-    """The runs of a sweep and the order in which they are trained. Used in the driver's thread only.
+    """The runs of a plan and the order in which they are trained. Used in the driver's thread only.
 
-    A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the sweep
-    stops and ``machine_error`` contains the reason (otherwise ""). ``broken`` contains the same reason if the family
-    broke its contract or a worker has other code.
+    A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the
+    campaign stops and ``machine_error`` contains the reason (otherwise ""). ``broken`` contains the same reason if the
+    family broke its contract or a worker has other code.
 
     Attributes:
+        files: Directory of the sweep, with checkpoints.
+        setup: What the jobs share. Workers need it next to a stack's job.
         slots: Number of stacks that can train at the same time.
-        known: Runs in the journal, which are passed to the searcher.
-        blocks: Number of the searcher's blocks that are in the journal.
-        observation: Converts an outcome and the target into the searcher's observation.
-        records: The runs that ended, in the journal's order. A run that two arms share appears twice.
+        sizing: Maximum number of runs in a stack, by the size of their models.
+        known: Jobs whose outcomes the plan knows already.
         limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory. A limit also applies
             to larger sizes.
         stopping: True if no more stacks may start.
     """
 
-    sweep: Sweep
-    searcher: Searcher
-    journal: Journal
+    files: SweepDirectory
+    setup: Setup
+    plan: Plan
     _: KW_ONLY
     slots: int
-    sizing: StackSizes
-    known: InitVar[Sequence[Ended]] = ()
-    blocks: int = 0
-    observation: Callable[[Outcome, str], Observation | None] = observe
+    sizing: Sizing
+    known: InitVar[Iterable[tuple[Job, Outcome]]] = ()
 
-    def __post_init__(self, known: Sequence[Ended]) -> None:
-        sweep, files = self.sweep, self.sweep.files
-        self.records: list[RunRecord] = []
+    def __post_init__(self, known: Iterable[tuple[Job, Outcome]]) -> None:
+        files, setup = self.files, self.setup
         self.limits: dict[int, int] = {}
         self.stopping = False
         self.machine_error = ""
         self.broken = ""
         self.observer = Observer()
-        self._family: Family = sweep.spec.make_family()
-        self._source = sweep.spec.source
-        self._store = RunStore(files.home, sweep.id, self._source)
+        self._family: Family = setup.family.make()
+        self._store = RunStore(files.home, setup.sweep_id, setup.source)
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
@@ -92,14 +97,14 @@ class Campaign:
         self._machine_errors: Counter[str] = Counter()
         self._waits_until = 0.0
         """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
-        self.table = RunTable([Stack(tuple(map(self.ticket, one))) for one in self._checkpoints.interrupted()])
-        for entry in known:
-            self._enter(replace(self.ticket(entry.request), key=entry.key), entry)
+        self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
+        for job, outcome in known:
+            self.table.add(job, RunState.ENDED, outcome)
 
     @property
     def done(self) -> bool:
-        """True if the sweep is stopping, or if no run is wanted and the searcher has finished."""
-        return self.stopping or (self.table.idle and self.searcher.done)
+        """True if the campaign is stopping, or if no run is wanted and the plan is done."""
+        return self.stopping or (self.table.idle and self.plan.done)
 
     @property
     def training(self) -> list[Run]:
@@ -118,26 +123,20 @@ class Campaign:
         with self._watched():
             self.observer.look()
 
-    def ticket(self, request: Request) -> Ticket:
-        config = self.sweep.spec.config(request)
-        return Ticket(request, config, self._family.key(config), self._family.shape(config))
-
-    # Requests by the user
-
-    def stop_mix(self, mix: str) -> None:
-        """Stop requesting runs of a mix. Drop its runs in training unless another mix needs them; keep ended ones."""
-        if mix in self.searcher.stopped:
-            return
-        self.journal.append(Stopped(mix))
-        self.searcher.stop(mix)
-        for run in self.table.values():
-            run.twins = [twin for twin in run.twins if twin.request.mix != mix]
+    def drop_unwanted(self) -> None:
+        """Drop the runs that the plan does not want any more, also those in training. Keep runs whose weights a wanted
+        run waits for."""
         live = [run for run in self.table.values() if run.state is not RunState.ENDED]
-        blocked = [run.ticket for run in live if run.state is RunState.BLOCKED and run.ticket.request.mix != mix]
-        donors = self._donor_keys([*blocked, *(twin for run in live for twin in run.twins)])
+        keep = {run.job.key for run in live if self.plan.wants(run.job)}
+        todo = list(keep)
+        while todo:  # A donor may itself wait for a donor.
+            run = self.table.get(todo.pop())
+            if run is not None and run.state is RunState.BLOCKED and run.job.donor not in keep:
+                keep.add(run.job.donor)
+                todo.append(run.job.donor)
         for run in live:
-            key = run.ticket.key
-            if run.ticket.request.mix == mix and not run.twins and key not in donors:
+            key = run.job.key
+            if key not in keep:
                 del self.table[key]
                 self._store.free(key)
 
@@ -150,138 +149,133 @@ class Campaign:
             if not (self.stopping or time.monotonic() < self._waits_until):
                 free = max(1, self.slots - self.table.busy)
                 for run in self.table.in_state(RunState.ELSEWHERE):  # Claim those that no sweep trains any more.
-                    if not self._find(run.ticket) and self._store.claim(run.ticket.key):
-                        self.table.add(run.ticket, RunState.WAITING)
+                    if not self._find(run.job) and self._store.claim(run.job.key):
+                        self.table.add(run.job, RunState.WAITING)
                 self._unblock()
+                # First for as many runs as there are slots. The largest stack is known only when their shape is; then
+                # there is room for full stacks. A plan that is asked for fewer runs may choose them better.
                 self._ask(free)
                 if waiting := self.table.in_state(RunState.WAITING):
                     self._ask(free * self._largest(waiting[0]))
                 stack = self._choose(free)
             if stack is not None:
-                self._notes.begin(stack.id, stack.requests)
+                self._notes.begin(stack.id, self._members(stack))
             self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
         return stack
 
     def job(self, stack: Stack) -> StackJob:
         """Return the job that trains a stack returned by :meth:`next_stack`."""
-        members = {run.ticket.key for run in self.table.members(stack)}
-        wanted = [index for index, ticket in enumerate(stack.tickets) if ticket.key in members]
-        donors = {key: self._store.weights(key) for key in self._donor_keys(stack.tickets[index] for index in wanted)}
+        training = {run.job.key for run in self.table.members(stack)}
+        wanted = [index for index, job in enumerate(stack.jobs) if job.key in training]
+        donors = sorted({stack.jobs[index].donor for index in wanted} - {""})
+        weights = {key: self._store.weights(key) for key in donors}
         return StackJob(
-            stack.requests,
-            tuple(wanted),
-            self.sweep.id,
             stack.id,
-            str(self.sweep.files.directory),
-            {key: path.read_bytes() for key, path in donors.items() if path is not None},
-            tuple(ticket.key for ticket in stack.tickets),
-            self._family.version,
-            self._source,
+            tuple(job.run for job in stack.jobs),
+            tuple(job.key for job in stack.jobs),
+            tuple(self._members(stack)),
+            tuple(wanted),
+            {key: path.read_bytes() for key, path in weights.items() if path is not None},
         )
 
+    def _members(self, stack: Stack) -> list[Member]:
+        return [self.plan.describe(job) for job in stack.jobs]
+
     def _ask(self, room: int) -> None:
-        """Ask the searcher for runs until ``room`` runs wait for a slot or the searcher has no more."""
+        """Ask the plan for jobs until ``room`` runs wait for a slot or the plan has no more. Jobs that the home has
+        leave room for others."""
         ended = True
         while ended:
-            requests = self.searcher.ask(room - len(self.table.in_state(RunState.WAITING)), self._ending())
-            # Write blocks to disk before any of their runs starts or is found.
-            if blocks := self.searcher.blocks[self.blocks :]:
-                self.journal.append(Asked(blocks))
-                self.blocks += len(blocks)
-            added = [self._add(self.ticket(request)) for request in requests]
+            jobs = self.plan.ask(room - len(self.table.in_state(RunState.WAITING)), self._ending())
+            added = [self._add(job) for job in jobs]
             ended = any(added)
 
-    def _ending(self) -> list[Request]:
-        """Return the requests of the runs in training that are about to end."""
+    def _ending(self) -> list[str]:
+        """Return the keys of the runs in training that are about to end."""
         now = time.monotonic()
-        runs = [run for run in self.training if run.is_ending(self._family.steps(run.ticket.config), now)]
-        return [ticket.request for run in runs for ticket in (run.ticket, *run.twins)]
+        runs = [run for run in self.training if run.is_ending(self._family.steps(run.job.run), now)]
+        return [run.job.key for run in runs]
 
-    def _add(self, ticket: Ticket) -> bool:
-        """Add a run that the searcher wants. Return True if it has already ended, so that there is room for another."""
-        run = self.table.get(ticket.key)
-        if run is not None and run.outcome is not None:  # Another arm shares this run.
-            self._take(ticket, run.outcome, self.sweep.id)
+    def _add(self, job: Job) -> bool:
+        """Add a job that the plan wants. Return True if it has already ended, so that there is room for another."""
+        run = self.table.get(job.key)
+        if run is not None and run.outcome is not None:  # The plan has another use for the same run.
+            self.plan.tell(job.key, run.outcome, self.setup.sweep_id)
             return True
-        if run is not None:
-            if run.ticket.request != ticket.request:  # Otherwise an interrupted stack already trains it.
-                run.twins.append(ticket)
+        if run is not None:  # It is wanted already, and one outcome serves both uses.
             return False
-        if self._find(ticket):
+        if self._find(job):
             return True
-        self._want(ticket)
+        self._want(job)
         return False
 
-    def _want(self, ticket: Ticket) -> None:
-        """Queue a run for a slot, or block it until the phase that it continues has ended."""
-        before = self.sweep.spec.before(ticket.request)
-        if before is None:
-            self.table.add(ticket, RunState.WAITING)
+    def _want(self, job: Job) -> None:
+        """Queue a job for a slot, or block it until the job whose weights it starts from has ended."""
+        if not job.donor:
+            self.table.add(job, RunState.WAITING)
             return
-        self.table.add(ticket, RunState.BLOCKED)
-        donor = self.ticket(before)
-        if self.table.get(donor.key) is None and not self._find(donor):
-            self._want(donor)
+        self.table.add(job, RunState.BLOCKED)
+        if self.table.get(job.donor) is None:
+            donor = self.plan.donor(job)
+            if not self._find(donor):
+                self._want(donor)
         self._unblock()
 
     def _unblock(self) -> None:
-        """Queue blocked runs whose previous phase has ended. A run whose previous phase left no weights fails."""
+        """Queue blocked runs whose donor has ended. A run whose donor left no weights fails."""
         for run in self.table.in_state(RunState.BLOCKED):
-            start = run.ticket.config.start
-            assert start is not None, "only a later phase is blocked"
-            donor = self._family.key(start.donor)
-            if self._store.weights(donor) is not None:
-                self.table.add(run.ticket, RunState.WAITING)
-            elif (outcome := self.table.outcome(donor)) is not None:
+            if self._store.weights(run.job.donor) is not None:
+                self.table.add(run.job, RunState.WAITING)
+            elif (outcome := self.table.outcome(run.job.donor)) is not None:
+                start = run.job.run.start
+                assert start is not None, "only a later phase is blocked"
                 why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {outcome.status}"
-                self._take(run.ticket, _failed(f"the previous phase left no weights: {why}"))
+                self._take(run.job, _failed(f"the previous phase left no weights: {why}"))
 
     def _choose(self, free: int) -> Stack | None:
         """Return the stack of the most urgent runs for ``free`` idle slots, or None if no run waits for a slot."""
         while waiting := self.table.in_state(RunState.WAITING):
             first = waiting[0]
-            stack = self.table.take_interrupted(first.ticket)
+            stack = self.table.take_interrupted(first.job.key)
             if stack is not None:  # A checkpoint can only be restored with all of its runs.
-                wanted = [ticket for ticket in stack.tickets if self._continues(ticket) and self._is_ours(ticket)]
+                wanted = [job for job in stack.jobs if self._continues(job) and self._is_ours(job)]
             else:
-                chosen = next_stack([run.ticket for run in waiting], free, self._largest(first)).tickets
-                wanted = [ticket for ticket in chosen if self._is_ours(ticket)]
-            if wanted:
+                chosen = next_stack([run.job for run in waiting], free, self._largest(first)).jobs
+                wanted = [job for job in chosen if self._is_ours(job)]
+            if wanted:  # Otherwise none of these runs waits any more, and the next are tried.
                 stack = stack or Stack(tuple(wanted))
                 self.table.stacks[stack.id] = stack
-                for ticket in wanted:
-                    run = self.table.get(ticket.key) or self.table.add(ticket, RunState.WAITING)
+                for job in wanted:
+                    # The plan may not have asked yet for a run of an interrupted stack.
+                    run = self.table.get(job.key) or self.table.add(job, RunState.WAITING)
                     run.begin(stack.id)
                 return stack
         return None
 
-    def _continues(self, ticket: Ticket) -> bool:
-        run = self.table.get(ticket.key)
+    def _continues(self, job: Job) -> bool:
+        """Return True if a run of an interrupted stack should train with it again."""
+        run = self.table.get(job.key)
         if run is not None and run.state in (RunState.WAITING, RunState.TRAINING, RunState.ENDED):
             return run.state is RunState.WAITING
-        return ticket.request.mix not in self.searcher.stopped
+        return self.plan.wants(job)
 
-    def _is_ours(self, ticket: Ticket) -> bool:
+    def _is_ours(self, job: Job) -> bool:
         """Return True if this sweep must train a run, False if it has ended or another sweep is training it."""
-        if not self._store.claim(ticket.key):
-            self.table.add(ticket, RunState.ELSEWHERE)
+        if not self._store.claim(job.key):
+            self.table.add(job, RunState.ELSEWHERE)
             return False
-        if self._find(ticket):  # It ended before the claim.
-            self._store.free(ticket.key)
+        if self._find(job):  # It ended before the claim.
+            self._store.free(job.key)
             return False
         return True
 
     def _largest(self, run: Run) -> int:
-        size = run.ticket.config.size
+        size = run.job.run.size
         return 1 if run.alone else min(self.sizing.most(size), self._limit(size))
 
     def _limit(self, size: int) -> int:
         """Return the largest stack that may fit. A stack too large for one size is too large for all larger sizes."""
         return min((most for at, most in self.limits.items() if at <= size), default=sys.maxsize)
-
-    def _donor_keys(self, tickets: Iterable[Ticket]) -> list[str]:
-        starts = [ticket.config.start for ticket in tickets if ticket.config.start is not None]
-        return sorted({self._family.key(start.donor) for start in starts})
 
     # Reports
 
@@ -318,7 +312,7 @@ class Campaign:
             if outcome.status is not Status.FAILED:
                 stored = self._store.put(key, outcome, files or {})
                 outcome, trained_for = stored.outcome, stored.trained_for
-            self._take(run.ticket, outcome, trained_for)
+            self._take(run.job, outcome, trained_for)
             self._store.free(key)
         return True
 
@@ -330,7 +324,7 @@ class Campaign:
         members = self.table.members(stack)
         if not members:
             self._notes.end(stack_id)
-            if all(self.table.outcome(ticket.key) is not None for ticket in stack.tickets):
+            if all(self.table.outcome(job.key) is not None for job in stack.jobs):
                 self._checkpoints.drop(stack_id)
         elif self.stopping:
             self.table.wait_first(members)
@@ -341,17 +335,17 @@ class Campaign:
         resumed."""
         self._failures[stack_id] += 1
         again = self._failures[stack_id] <= retries
-        if not self.stopping and not again and len(self.table.stacks[stack_id].tickets) == 1:
-            [ticket] = self.table.stacks.pop(stack_id).tickets
+        if not self.stopping and not again and len(self.table.stacks[stack_id].jobs) == 1:
+            [job] = self.table.stacks.pop(stack_id).jobs
             self._checkpoints.drop_work(stack_id)  # A run that is tried again must not start from what failed.
-            self.ended(ticket.key, _failed(error))
+            self.ended(job.key, _failed(error))
             return
         stack, unfinished = self._leave(stack_id)
         if again and not self.stopping:
             self.table.interrupted.insert(0, stack)
         elif not self.stopping:
             for run in unfinished:
-                self.table.add(run.ticket, RunState.WAITING).alone = True
+                self.table.add(run.job, RunState.WAITING).alone = True
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
         """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
@@ -375,15 +369,15 @@ class Campaign:
         for stack_id in list(self.table.stacks):
             self.stack_met_machine_error(stack_id, error)
 
-    def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
+    def stack_halved(self, stack_id: str, halves: Sequence[Sequence[str]]) -> None:
         """Replace a stack that ran out of memory with ``halves``. They limit later stacks of at least its size."""
         stack, _ = self._leave(stack_id)
-        by_request = {ticket.request: ticket for ticket in stack.tickets}
-        smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
-        size = stack.tickets[0].config.size
-        self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
+        by_key = {job.key: job for job in stack.jobs}
+        smaller = [Stack(tuple(by_key[key] for key in half)) for half in halves]
+        size = stack.jobs[0].run.size
+        self.limits[size] = min(self._limit(size), max(len(half.jobs) for half in smaller))
         with self._watched():
-            self._notes.split(stack_id, {half.id: half.requests for half in smaller})
+            self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[Run]]:
@@ -393,53 +387,43 @@ class Campaign:
         self.table.wait_first(unfinished)
         return stack, unfinished
 
-    def _find(self, ticket: Ticket) -> bool:
+    def _find(self, job: Job) -> bool:
         """Take a run's result from the home. Return False if the home does not have it."""
-        if not self._store.has(ticket.key):
+        if not self._store.has(job.key):
             return False
-        with self._store.locked():  # Prevents removal of the run before it is in the journal.
-            stored = self._store.find(ticket.key)
-            if stored is not None and self._is_refused(ticket, stored):
+        with self._store.locked():  # Prevents removal of the run before the plan has taken it in.
+            stored = self._store.find(job.key)
+            if stored is not None and self._is_refused(job, stored):
                 return False
             if stored is not None:
-                self._take(ticket, stored.outcome, stored.trained_for)
+                self._take(job, stored.outcome, stored.trained_for)
         return stored is not None
 
-    def _is_refused(self, ticket: Ticket, stored: StoredRun) -> bool:
+    def _is_refused(self, job: Job, stored: StoredRun) -> bool:
         """Stop the sweep if a stored run was trained by other code, for example by a sweep that runs at the same time.
         Most such runs are refused before the sweep starts (home/known_code.py)."""
-        spec = self.sweep.spec
-        is_other = "" not in (stored.source, self._source) and stored.source != self._source
-        if is_other and spec.code == "refuse":
-            trained = f"run {ticket.key} was trained by other code of {spec.family}"
-            self._stop(f"{trained}, for {stored.trained_for or self.sweep.id}: raise `version`, or add --set code=warn")
-        return is_other and spec.code == "refuse"
+        setup = self.setup
+        is_other = "" not in (stored.source, setup.source) and stored.source != setup.source
+        if not is_other or setup.accepts_other_code:
+            return False
+        trained = f"run {job.key} was trained by other code of {setup.family.name}"
+        self._stop(f"{trained}, for {stored.trained_for or setup.sweep_id}: raise `version`, or add --set code=warn")
+        return True
 
-    def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str = "") -> None:
-        """Pass an outcome to the journal, then the searcher, then the observer. Repeat for its twins: the same run
-        requested by another arm."""
-        entry = Ended(ticket.key, ticket.request, outcome, trained_for)
-        self.journal.append(entry)
-        self._enter(ticket, entry)
-        self.observer.ended(self.records[-1])
-        run = self.table.get(ticket.key)
-        while run is not None and run.twins:
-            self._take(run.twins.pop(0), outcome, self.sweep.id)
-
-    def _enter(self, ticket: Ticket, entry: Ended) -> None:
-        self.table.add(ticket, RunState.ENDED, entry.outcome)
-        self.records.append(self.sweep.record(entry))
-        if not entry.request.phase:
-            self.searcher.tell(entry.request, self.observation(entry.outcome, self.sweep.spec.target))
+    def _take(self, job: Job, outcome: Outcome, trained_for: str = "") -> None:
+        """Pass an outcome to the plan. Only then the run has ended: if the plan cannot write it to a full disk, the
+        run's checkpoint is still needed."""
+        self.plan.tell(job.key, outcome, trained_for)
+        self.table.add(job, RunState.ENDED, outcome)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep on a machine error in the block. A run that did not reach the journal is either on disk or
+        """Stop the sweep on a machine error in the block. A run that did not reach the plan is either on disk or
         will be trained again."""
         try:
             yield
         except Exception as error:
-            message = trouble_words(error, self.sweep.files.directory)
+            message = trouble_words(error, self.files.directory)
             if not message:
                 raise
             self._stop(message)

@@ -15,7 +15,7 @@ from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.worker import StackWorker
-from orchestrator.stacks import Stack
+from orchestrator.machine.jobs import Stack
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LocalEngine(Engine):
                     self._train(campaign, stack, ahead)
 
     def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        worker = StackWorker(campaign.sweep.spec, campaign.job(stack))
+        worker = StackWorker(campaign.setup, campaign.job(stack))
         try:
             self._train_with(worker, campaign, stack, ahead)
         except BaseException:  # Of the driver: nothing that a learner started may outlive the sweep.

@@ -1,33 +1,18 @@
-"""Probes on finished runs, either on the worker when a run ends or later on a sweep's stored runs."""
+"""Probes on a run that has ended."""
 
 from __future__ import annotations
 
 import traceback
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from orchestrator.home.run_files import (
-    ARRAYS,
-    DAMAGED_ARRAYS,
-    WEIGHTS,
     ProbeResult,
-    is_due,
-    open_arrays,
-    write_result,
 )
-from orchestrator.home.sweeps import RunRecord
-from orchestrator.space.spec import SweepSpec
-from orchestrator.system.environment import scratch
-from orchestrator.system.files import is_file
-from orchestrator.system.machine_errors import is_damage
-from trainables.base import Family, RunConfig, Status
+from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -55,57 +40,6 @@ def run_probe(
         except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
             error = traceback.format_exc()
     return ProbeResult(probe.name, probe.version, numbers, error), made
-
-
-def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
-    """Run a probe on a stored run and add the result to the run's directory."""
-    arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
-    try:
-        if is_file(directory / ARRAYS):
-            with open_arrays(directory / ARRAYS) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        if probe.needs_model and is_file(directory / WEIGHTS):
-            weights = load_file(directory / WEIGHTS)
-    except (*DAMAGED_ARRAYS, SafetensorError) as error:
-        if not is_damage(error):
-            raise
-        result = ProbeResult(probe.name, probe.version, error=f"its files are damaged: {type(error).__name__}: {error}")
-        write_result(directory, result, {})
-        return result
-    result, made = run_probe(probe, family, config, arrays, weights, cache)
-    write_result(directory, result, made)
-    return result
-
-
-@dataclass
-class Probings:
-    """Results of a probe over the runs of a sweep: counts by kind, and all errors with the run's key."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
-
-    @property
-    def words(self) -> str:
-        """Counts as text, such as ``3 probed, 1 already done``."""
-        return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
-
-
-def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
-    """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
-    # Not the directory in the specification, which somebody else may have written.
-    family = spec.make_family()
-    cache = scratch(None)
-    probings = Probings()
-    for run in runs:
-        if run.outcome.status is not Status.FINISHED:
-            probings.counts["not finished"] += 1
-        elif not again and not is_due(probe, run.directory):
-            probings.counts["already done"] += 1
-        else:
-            result = probe_stored_run(probe, family, run.config, run.directory, cache)
-            probings.counts["failed" if result.error else "probed"] += 1
-            probings.errors += [f"{run.key}: {result.reason}"] if result.error else []
-    return probings
 
 
 def _lacking(probe: Probe, arrays: Arrays, weights: Arrays) -> str:

@@ -11,34 +11,32 @@ import torch
 from numpy.typing import NDArray
 
 from orchestrator.engine.worker import prepare_device
-from orchestrator.search.base import Request
-from orchestrator.space.spec import SweepSpec
+from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import UserError
-from trainables.base import Outcome, Report, RunConfig
+from trainables.base import Family, Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator
 
 
-def retrain(spec: SweepSpec, request: Request) -> Outcome:
+def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
     """Train a run to its end, alone in its stack, after the earlier phases of its arm. Return its outcome.
 
     Raises :class:`UserError` if the run needs a GPU that this machine lacks, and whatever its family raises.
     """
-    if spec.resources.device == "cuda" and not torch.cuda.is_available():
+    if resources.device == "cuda" and not torch.cuda.is_available():
         raise UserError("these runs were trained on a GPU, and this machine has none: leave --retrain out")
-    prepare_device(spec.resources)
+    prepare_device(resources)
     weights: Mapping[str, NDArray[Any]] = {}
     with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
-        for phase in spec.chain(request):
-            report = _trained(spec, spec.config(phase), weights, Path(cache))
+        for phase in run.phases:
+            report = _trained(family, phase, resources.device, weights, Path(cache))
             weights = report.weights
     assert report.outcome is not None, "training ends with an outcome"
     return report.outcome
 
 
-def _trained(spec: SweepSpec, config: RunConfig, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
+def _trained(family: Family, config: RunConfig, device: str, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
     """Train a phase, from the weights of the phase before it. Return its last report."""
-    family = spec.make_family()
-    learner = family.learner([config], device=spec.resources.device, cache=cache)
+    learner = family.learner([config], device=device, cache=cache)
     if config.start is not None:
         learner.take_over({0: donor})
     validator = ReportValidator(family, [config])

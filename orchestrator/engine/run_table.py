@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
-from orchestrator.search.base import ENDING
-from orchestrator.stacks import Stack, Ticket
+from orchestrator.machine.jobs import ENDING, Job, Stack
 from trainables.base import Evaluation, Outcome
 
 
@@ -24,10 +23,9 @@ class RunState(Enum):
 
 @dataclass
 class Run:
-    """A run and its ticket, state and progress.
+    """A run and its job, state and progress.
 
     Attributes:
-        twins: Requests of other arms for the same run.
         alone: True after its stack failed. The run is then trained without others.
         outcome: Outcome, or None until the run has ended.
         stack_id: The stack that is training the run or trained it last.
@@ -36,9 +34,8 @@ class Run:
         last: Step and time of the last evaluation since then.
     """
 
-    ticket: Ticket
+    job: Job
     state: RunState
-    twins: list[Ticket] = field(default_factory=list)
     alone: bool = False
     outcome: Outcome | None = None
     stack_id: str = ""
@@ -110,15 +107,15 @@ class RunTable(dict[str, Run]):
         """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
         return len({run.stack_id for run in self.in_state(RunState.TRAINING)})
 
-    def add(self, ticket: Ticket, state: RunState, outcome: Outcome | None = None) -> Run:
+    def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> Run:
         """Add a run or change its state. It becomes the least urgent."""
-        run = self[ticket.key] = self.pop(ticket.key, Run(ticket, state))
+        run = self[job.key] = self.pop(job.key, Run(job, state))
         run.state, run.outcome = state, outcome
         return run
 
     def wait_first(self, runs: Iterable[Run]) -> None:
         """Queue these runs for a slot before all others."""
-        first = {run.ticket.key: run for run in runs}
+        first = {run.job.key: run for run in runs}
         for run in first.values():
             run.state = RunState.WAITING
         others = {key: run for key, run in self.items() if key not in first}
@@ -127,12 +124,12 @@ class RunTable(dict[str, Run]):
 
     def members(self, stack: Stack) -> list[Run]:
         """Return the runs that are in training in a stack."""
-        runs = (self.get(ticket.key) for ticket in stack.tickets)
+        runs = (self.get(job.key) for job in stack.jobs)
         return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]
 
-    def take_interrupted(self, ticket: Ticket) -> Stack | None:
+    def take_interrupted(self, key: str) -> Stack | None:
         """Remove and return the interrupted stack with this run. Return None without such a stack."""
-        stack = next((stack for stack in self.interrupted if ticket in stack.tickets), None)
+        stack = next((stack for stack in self.interrupted if key in {job.key for job in stack.jobs}), None)
         if stack is not None:
             self.interrupted.remove(stack)
         return stack

@@ -21,9 +21,8 @@ from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
 from orchestrator.home.seals import CONTENTS
-from orchestrator.space.resources import Resources
-from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import FULL, stack_bytes, stack_id
+from orchestrator.machine.jobs import Setup, stack_id
+from orchestrator.machine.resources import FULL, Resources, stack_bytes
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
@@ -45,17 +44,18 @@ class StackWorker:
     written only then, so they never contain more than the driver knows.
     """
 
-    def __init__(self, spec: SweepSpec, job: StackJob) -> None:
-        self._spec = spec
+    def __init__(self, setup: Setup, job: StackJob) -> None:
+        self._setup = setup
+        self._resources = setup.resources
         self._job = job
-        self._family = spec.make_family()
-        self._configs = [spec.config(request) for request in job.requests]
+        self._family = setup.family.make()
+        self._configs = job.runs
         self._keys = [self._family.key(config) for config in self._configs]
         self._messages: list[str] = []
         self._foreign = self._other_code()
-        self._checkpoints = _checkpoints_for(spec, job)
-        self._probes = [load_probe(name) for name in spec.probes]
-        self._scratch = scratch(spec.resources.scratch)
+        self._checkpoints = _checkpoints_for(setup)
+        self._probes = [load_probe(name) for name in setup.probes]
+        self._scratch = scratch(setup.resources.scratch)
         self._open = list(job.wanted)
         """Indices in the job of the unfinished runs."""
         self._places: list[int] = []
@@ -84,7 +84,7 @@ class StackWorker:
             return StackReport(broken=self._foreign)
         too_large, machine_error, broken = False, "", ""
         try:
-            if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
+            if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
                 self._save()
             if self._learner is None or self._shrinks:
                 self._shrinks = False
@@ -143,28 +143,30 @@ class StackWorker:
         try:
             learner.close()
         except Exception as error:  # noqa: BLE001 - the family is foreign code and may raise anything
-            self._messages.append(f"{self._spec.family} could not end its training ({type(error).__name__}: {error})")
+            self._messages.append(
+                f"{self._setup.family.name} could not end its training ({type(error).__name__}: {error})"
+            )
 
     def _other_code(self) -> str:
         """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
         only the source differs and the space permits it, leave a message instead."""
-        spec, job, version = self._spec, self._job, self._family.version
-        here, driver = f"{spec.family} on {platform.node()}", "in the process that started the sweep"
-        if job.keys and tuple(self._keys) != job.keys:
-            if version != job.version:
-                return f"{here} has version {version}, but version {job.version} {driver}: make both equal"
+        setup, version = self._setup, self._family.version
+        here, driver = f"{setup.family.name} on {platform.node()}", "in the process that started the sweep"
+        if tuple(self._keys) != self._job.keys:
+            if version != setup.version:
+                return f"{here} has version {version}, but version {setup.version} {driver}: make both equal"
             return f"{here} has other keys of runs than {driver}: make its code equal, and restart that process"
-        if not job.source or not spec.source or spec.source == job.source:
+        if setup.family.hash in ("", setup.source) or not setup.source:
             return ""
-        difference = f"the code of {here} (in {spec.folder}) differs from that {driver}"
-        if spec.code == "warn":
+        difference = f"the code of {here} (in {setup.family.folder}) differs from that {driver}"
+        if setup.accepts_other_code:
             self._messages.append(difference)
             return ""
         return f"{difference}: it was changed in the meantime, or that machine has another copy"
 
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error behind an exception, or "" if training raised it."""
-        if message := trouble_words(error, self._job.directory):
+        if message := trouble_words(error, self._setup.directory):
             return message
         if isinstance(error, OtherStepError):
             return str(error)
@@ -212,7 +214,7 @@ class StackWorker:
         if self._learner is None:
             return
         ended = set(range(len(self._keys))) - set(self._open)
-        with self._checkpoints.put(self._job.stack_id, self._job.requests, ended) as directory:
+        with self._checkpoints.put(self._job.stack_id, self._job.members, ended) as directory:
             self._learner.save(directory / CHECKPOINT)
             note_progress(directory, [(key, point) for key, curve in self._curves.items() for point in curve])
         self._saved_at = time.monotonic()
@@ -221,12 +223,12 @@ class StackWorker:
         """Return a learner of the unfinished runs, at the checkpoint or at step 0. Raises ``MemoryError`` if it cannot
         fit."""
         checkpoint = self._checkpoint()
-        prepare_device(self._spec.resources)
-        self._messages += slowness(self._family, self._spec.resources)
+        prepare_device(self._resources)
+        self._messages += slowness(self._family, self._resources)
         self._places = list(self._open)
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
-        available = device_bytes(self._spec.resources)
+        available = device_bytes(self._resources)
         if len(configs) > 1 and available and needed > FULL * available:
             raise MemoryError(f"the stack needs {needed:.2g} bytes of memory, but only {available:.2g} are available")
         if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:
@@ -271,7 +273,7 @@ class StackWorker:
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
         self._validator, self._curves = ReportValidator(self._family, configs), {}
-        learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
+        learner = self._family.learner(configs, device=self._resources.device, cache=self._scratch)
         learner.work_in(self._checkpoints.work(self._job.stack_id))
         return learner
 
@@ -282,25 +284,25 @@ class StackWorker:
         newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2
         halves = [self._open[:middle], self._open[middle:]]
-        requests = [[self._job.requests[place] for place in half] for half in halves]
-        for half, members in zip(halves, requests, strict=True):
-            shape = self._family.shape(self._configs[half[0]])
-            smaller = stack_id(shape, [self._keys[place] for place in half])
+        keys = [[self._keys[place] for place in half] for half in halves]
+        for half, own_keys in zip(halves, keys, strict=True):
+            smaller = stack_id(self._family.shape(self._configs[half[0]]), own_keys)
+            members = [self._job.members[place] for place in half]
             with self._checkpoints.put(smaller, members) as directory:
                 if newest is not None:
                     own = shutil.ignore_patterns(MEMBERS, CONTENTS)
                     shutil.copytree(newest, directory, ignore=own, dirs_exist_ok=True)
         self._halved = True
-        return StackReport(halves=requests)
+        return StackReport(halves=keys)
 
 
-def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
+def _checkpoints_for(setup: Setup) -> Checkpoints:
     """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep can
     continue from them, otherwise in this node's scratch."""
-    sweep = SweepDirectory(Path(job.directory))
+    sweep = SweepDirectory(Path(setup.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)
-    return Checkpoints(scratch(spec.resources.scratch) / "checkpoints" / job.sweep_id)
+    return Checkpoints(scratch(setup.resources.scratch) / "checkpoints" / setup.sweep_id)
 
 
 def prepare_device(resources: Resources) -> None:

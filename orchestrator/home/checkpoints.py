@@ -8,16 +8,16 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import own_path, parse_json, read_json, typed, whole_lines
-from orchestrator.home.journal import checked_request
 from orchestrator.home.seals import flaw_of, seal
-from orchestrator.search.base import Request
+from orchestrator.machine.jobs import Member
 from orchestrator.system.files import entries, is_directory, whole_directory, write_whole
 from trainables.base import Evaluation
 
@@ -28,9 +28,10 @@ CHECKPOINT = "checkpoint"
 WORK = "work"
 """Directory next to checkpoints, with a directory for each stack whose learner writes files by itself."""
 MEMBERS = "members.json"
-"""File with a stack's requests, in the directory of a checkpoint or a stack in training."""
+"""File with a stack's members, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
+T = TypeVar("T")
 
 
 NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
@@ -38,7 +39,7 @@ NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}"
 
 
 class Checkpoints:
-    """Checkpoints in a directory, as ``STACK.NUMBER``, with the requests needed to restore the stack. Only one worker
+    """Checkpoints in a directory, as ``STACK.NUMBER``, with the members needed to restore the stack. Only one worker
     at a time writes checkpoints of a stack."""
 
     def __init__(self, root: Path) -> None:
@@ -58,12 +59,12 @@ class Checkpoints:
         return next(reversed(self._whole()[stack_id]), None)
 
     @contextmanager
-    def put(self, stack_id: str, requests: Sequence[Request], ended: Collection[int] = ()) -> Iterator[Path]:
+    def put(self, stack_id: str, members: Sequence[Member], ended: Collection[int] = ()) -> Iterator[Path]:
         """Yield a directory for a stack's next checkpoint. Remove older checkpoints after it is complete."""
         older = self._whole()[stack_id]
         number = number_of(older[-1]) + 1 if older else 1
         with whole_directory(self._root / f"{stack_id}.{number}") as directory:
-            write_members(directory, requests, ended)
+            write_members(directory, members, ended)
             yield directory
             seal(directory)
         for path in older:
@@ -100,15 +101,16 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
-    def interrupted(self) -> list[list[Request]]:
-        """Return the requests of each stack that an earlier driver left. Log and drop damaged checkpoints."""
+    def interrupted(self, read: Callable[[Member], T]) -> list[list[T]]:
+        """Return the members of each stack that an earlier driver left. Log and drop damaged checkpoints, including
+        those of which ``read`` cannot understand a member."""
         stacks = []
         for stack_id in self.stacks():
             if damage := self.check(stack_id):
                 log.warning(damage)
             elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
                 try:
-                    stacks.append(read_members(path)[0])
+                    stacks.append(list(map(read, read_members(path)[0])))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     log.warning(self.drop_damaged(stack_id, f"{MEMBERS}: {error}"))
         return stacks
@@ -133,21 +135,21 @@ class StackNotes:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
+    def begin(self, stack_id: str, members: Sequence[Member]) -> None:
         """Note that a stack is training. Remove an incomplete last line left by a full disk."""
-        write_members(own_path(self._root / stack_id), requests)
+        write_members(own_path(self._root / stack_id), members)
         if (path := self._root / stack_id / PROGRESS).exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         note_progress(self._root / stack_id, [(key, evaluation)])
 
-    def split(self, stack_id: str, parts: Mapping[str, Sequence[Request]]) -> None:
+    def split(self, stack_id: str, parts: Mapping[str, Sequence[Member]]) -> None:
         """Note that smaller stacks, given by id, continue a stack's runs."""
-        for part, requests in parts.items():
+        for part, members in parts.items():
             if (self._root / stack_id).is_dir():
                 shutil.copytree(self._root / stack_id, self._root / part, dirs_exist_ok=True)
-            write_members(self._root / part, requests)
+            write_members(self._root / part, members)
         self.end(stack_id)
 
     def end(self, stack_id: str) -> None:
@@ -155,19 +157,19 @@ class StackNotes:
         shutil.rmtree(self._root / stack_id, ignore_errors=True)
 
 
-def read_members(directory: Path) -> tuple[list[Request], frozenset[int]]:
-    """Return a stack's requests, and the indices of runs that ended before the checkpoint, which lacks their state."""
+def read_members(directory: Path) -> tuple[list[Member], frozenset[int]]:
+    """Return a stack's members, and the indices of runs that ended before the checkpoint, which lacks their state."""
     data = read_json(directory / MEMBERS)
-    requests = [checked_request(Request.from_json(request)) for request in data["requests"]]
+    members: list[Member] = [dict(member) for member in data["requests"]]
     ended = frozenset(data["ended"])
-    if not requests or not ended <= set(range(len(requests))):
+    if not members or not ended <= set(range(len(members))):
         raise ValueError(f"{MEMBERS} does not name the runs of a stack")
-    return requests, ended
+    return members, ended
 
 
-def write_members(directory: Path, requests: Sequence[Request], ended: Collection[int] = ()) -> None:
+def write_members(directory: Path, members: Sequence[Member], ended: Collection[int] = ()) -> None:
     """Write a stack's members to its directory."""
-    data = {"requests": [asdict(request) for request in requests], "ended": sorted(ended)}
+    data = {"requests": list(members), "ended": sorted(ended)}
     write_whole(own_path(directory / MEMBERS), json.dumps(data))
 
 

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -251,9 +251,10 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     )
 
 
-def checked_request(request: Request) -> Request:
-    """Return a request whose values have the types of its fields. Raises ``ValueError`` for any other."""
-    checked = typed(Request, asdict(request))
+def read_request(values: Mapping[str, Any]) -> Request:
+    """Return a request from a file, whose values must have the types of its fields. Raises ``ValueError`` or
+    ``TypeError`` for any other."""
+    checked = typed(Request, asdict(Request.from_json(values)))
     if checked.size < 1 or checked.seed < 0 or checked.phase < 0:
         raise ValueError(f"{checked} is not a run")
     return checked
@@ -280,7 +281,7 @@ def _from_json(values: dict[str, Any]) -> Entry:
     kind = values.pop("kind")
     if kind == "ended":
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
-        request = checked_request(Request.from_json(values["request"]))
+        request = read_request(values["request"])
         origin = checked_key(values["reused_from"], "sweep") if values["reused_from"] else ""
         return Ended(checked_key(values["key"]), request, failure, origin, checked_moment(values["at"]))
     if kind == "asked":

@@ -19,6 +19,7 @@ from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, own_path, read_text
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
 from orchestrator.home.run_files import ProbeResult, read_results
+from orchestrator.machine.jobs import Setup
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
@@ -80,6 +81,21 @@ class Sweep:
     def fresh(self) -> bool:
         """True if the sweep trains all its runs and does not share them."""
         return bool(self.spec.salt)
+
+    @property
+    def setup(self) -> Setup:
+        """What the jobs of the sweep share."""
+        spec = self.spec
+        return Setup(
+            self.id,
+            str(self.files.directory),
+            spec.family_source,
+            spec.family_class.version,
+            spec.source,
+            spec.code == "warn",
+            spec.probes,
+            spec.resources,
+        )
 
     def record(self, entry: Ended) -> RunRecord:
         """Return an entry of the sweep's journal as a record for trackers and reports."""

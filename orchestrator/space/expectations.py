@@ -13,8 +13,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from orchestrator.space.mistakes import STRICT
 from orchestrator.space.overlays import Values
+from orchestrator.system.strict import STRICT
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")

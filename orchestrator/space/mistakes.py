@@ -16,17 +16,16 @@ from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
+from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 
 from orchestrator.system.errors import did_you_mean
+from orchestrator.system.strict import STRICT
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
 """Path of a value in a document: ``("settings", "task", "modulus")``."""
 
 T = TypeVar("T")
-
-STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of names of search spaces, profiles and variants, which become directories and experiment names."""

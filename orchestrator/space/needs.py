@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from orchestrator.space.mistakes import STRICT
 from orchestrator.system.hardware import Hardware, cores
+from orchestrator.system.strict import STRICT
 
 
 class Needs(BaseModel):

@@ -10,8 +10,9 @@ from pydantic import BaseModel, model_serializer, model_validator
 
 from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS
-from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
+from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.system.errors import unknown
+from orchestrator.system.strict import STRICT
 
 DEFAULT_METHOD = "pairs"
 FORMER = {"bayes": "pairs"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
-from orchestrator.space.mistakes import STRICT
+from orchestrator.system.strict import STRICT
 
 MOST_SIZES = 1_000
 """Maximum number of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""

@@ -21,24 +21,25 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, Mistake, explain, parse, unwritable
-from orchestrator.space.resources import Resources
+from orchestrator.space.mistakes import NAME, InvalidDataError, Mistake, explain, parse, unwritable
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.system.errors import UserError
+from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
-from trainables.contract.sources import folder_of, search_in, source_hash
-from trainables.families import load_family, refresh_family
+from trainables.contract.sources import search_in, source_hash
+from trainables.families import FamilySource, load_family, refresh_family
 from trainables.probes.base import load_probe
-from trainables.script.family import script_family, settings_type, with_code
+from trainables.script.family import settings_type, with_code
 from trainables.script.options import ScriptOptions
 
 DEFAULT_FAMILY, SCRIPT = "listops", "script"
@@ -302,20 +303,23 @@ class SweepSpec(BaseModel):
     def family_class(self) -> type[Family]:
         """The family. Like :attr:`folder` and :attr:`source`, it is found when the specification is checked, because
         its name may later stand for a class of another folder or of a changed file."""
-        if self.script is None:
-            return load_family(self.family)
+        return self.family_source.load()
+
+    @property
+    def family_source(self) -> FamilySource:
+        """How other processes make the family."""
         named = [task for mix in self.mixes for phase in mix.phases for task in phase.mix.tasks]
-        return script_family(self.script, self.floor, plain_value(self.settings), (self.target, *named))
+        return FamilySource(self.family, self.settings, self.script, self.floor, (self.target, *named))
 
     @cached_property
     def folder(self) -> str:
         """Folder that the family's module is imported from, "" for a family of this project."""
-        return folder_of(self.family.partition(":")[0])
+        return self.family_source.folder
 
     @cached_property
     def source(self) -> str:
         """Hash of the family's source or of the script's code, "" for a family of this project."""
-        return source_hash(self.family) if self.script is None else str(self.script.code_hash)
+        return self.family_source.hash
 
     def make_family(self) -> Family:
         return self.family_class(self.settings)

@@ -27,6 +27,7 @@ from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import continued, outlook
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import SweepError
 from orchestrator.system.files import write_whole
@@ -39,24 +40,24 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """Seconds to wait for the record at the end and at an interruption. The journal has any remaining entries."""
 
 
-def finish(campaign: Campaign, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
+def finish(plan: StudyPlan, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
     """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
     :class:`SweepError` if every run failed."""
-    sweep, records = campaign.sweep, campaign.records
+    sweep, records = plan.sweep, plan.records
     errors = [record.outcome.error for record in records if record.outcome.status is Status.FAILED]
-    result = _answer(campaign)
+    result = _answer(plan)
     if errors and len(errors) == len(records):
         recorder.end(sweep, result, State.FAILED)
         _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
         raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
     recorder.end(sweep, result, State.FINISHED)
-    campaign.journal.append(Answered())
+    plan.journal.append(Answered())
     print_answer(result, console)
     write_whole(own_path(sweep.files.directory / ANSWER), answer_table.plain(result))
     if files := draw(sweep, result, records):
         recorder.end(sweep, result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
-    for line in remarks(sweep, result, records, options, campaign.searcher):
+    for line in remarks(sweep, result, records, options, plan.searcher):
         log.info(line)
     missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
     log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")
@@ -67,21 +68,21 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     return result
 
 
-def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions) -> NoReturn:
+def leave_resumable(campaign: Campaign, plan: StudyPlan, recorder: Recorder, options: RunOptions) -> NoReturn:
     """Record an interrupted or broken sweep and report how to resume it.
 
     Raises:
         SweepError: if a machine error or the time limit stopped the sweep.
         KeyboardInterrupt: if the user stopped it.
     """
-    sweep = campaign.sweep
+    sweep = plan.sweep
     if campaign.broken:
-        campaign.journal.append(Broken(campaign.broken))
-    recorder.end(sweep, _answer(campaign), State.FAILED if campaign.broken else State.INTERRUPTED)
+        plan.journal.append(Broken(campaign.broken))
+    recorder.end(sweep, _answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
     checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
-    saved = f"{counted(len(campaign.records), 'run')} kept{checkpoints}{missing}"
+    saved = f"{counted(len(plan.records), 'run')} kept{checkpoints}{missing}"
     if why := campaign.machine_error or options.limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")
@@ -89,9 +90,9 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
     raise KeyboardInterrupt
 
 
-def _answer(campaign: Campaign) -> Answer:
-    outcomes = [(record.config, record.outcome) for record in campaign.records]
-    sweep = campaign.sweep
+def _answer(plan: StudyPlan) -> Answer:
+    outcomes = [(record.config, record.outcome) for record in plan.records]
+    sweep = plan.sweep
     memory = recall(sweep.files, runs=False)
     try:
         return answer(sweep.spec, outcomes, memory.stopped, memory.blocks)

@@ -16,8 +16,10 @@ from typing import NoReturn
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import BY_HAND
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import INTERRUPTED, SweepError
 from orchestrator.system.machine_errors import trouble_words
 
@@ -75,7 +77,7 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
         if last - before < AT_ONCE_S:
             return
         if stopping:
-            _end_at_once(campaign.sweep.id, "it was interrupted twice", options, INTERRUPTED)
+            _end_at_once(campaign.setup.sweep_id, "it was interrupted twice", options, INTERRUPTED)
         stopping = campaign.stopping = True
         if stacks := campaign.table.busy:
             many = f"{stacks} stacks will write checkpoints at their next evaluations"
@@ -87,7 +89,7 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
     def watch() -> None:
         while not left.wait(LOOK_EVERY_S):
             if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
-                _end_at_once(campaign.sweep.id, died, options, INTERRUPTED if stopping else 1)
+                _end_at_once(campaign.setup.sweep_id, died, options, INTERRUPTED if stopping else 1)
 
     if options.space:  # A process that calls from Python is not ours to end.
         threading.Thread(target=watch, name="engine", daemon=True).start()
@@ -126,9 +128,11 @@ class StopRequests(Observer):
     tuning, requests to stop a mix wait until the sweep starts.
     """
 
-    def __init__(self, campaign: Campaign, limit: TimeLimit, *, only_whole: bool = False) -> None:
+    def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, *, only_whole: bool = False) -> None:
         campaign.observer = self
+        plan.on_ended = self.ended
         self._campaign = campaign
+        self._plan = plan
         self._limit = limit
         self._only_whole = only_whole
         self._done = 0
@@ -142,15 +146,19 @@ class StopRequests(Observer):
         if self._limit.is_over:
             self._limit.stopped = True
             self._stop()
-        requests = self._campaign.sweep.files.stop_requests()
+        requests = self._campaign.files.stop_requests()
         for mix in requests[self._done :]:
             if not mix:
                 log.info("Stop requested")
                 self._stop()
             elif not self._only_whole:
                 log.info(f"{mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
-                self._campaign.stop_mix(mix)
+                self._plan.stop(mix)
+                self._campaign.drop_unwanted()
         self._done = len(requests)
+
+    def ended(self, record: RunRecord) -> None:
+        """Handle a run that ended and was stored."""
 
     def _stop(self) -> None:
         if threading.current_thread() is threading.main_thread():

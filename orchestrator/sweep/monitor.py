@@ -15,6 +15,7 @@ from orchestrator.engine.run_table import Run
 from orchestrator.report.words.transitions import asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Point, Verdict
@@ -31,13 +32,16 @@ class Monitor:
     """Keeps a snapshot up to date. :meth:`look` and :meth:`refresh` belong in the driver's thread; :meth:`snapshot` is
     safe in any thread."""
 
-    def __init__(self, campaign: Campaign, warning: Callable[[], str], expected: Mapping[int, float]) -> None:
+    def __init__(
+        self, campaign: Campaign, plan: StudyPlan, warning: Callable[[], str], expected: Mapping[int, float]
+    ) -> None:
         """Follow a campaign. ``warning`` returns a message or "", and ``expected`` has the seconds of a run by size."""
         self._campaign = campaign
+        self._plan = plan
         self._warning = warning
         self._expected = expected
         self._begun = time.monotonic()
-        self._family = campaign.sweep.spec.make_family()
+        self._family = plan.sweep.spec.make_family()
         self._left: tuple[tuple[int, int], float, float] | None = None
         """State from which the seconds left were computed, the time of the computation, and the result."""
         self._next_left_at = self._begun
@@ -46,7 +50,7 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """Return the last snapshot, updated with the current time and the transitions from its runs."""
-        spec, warning = self._campaign.sweep.spec, self._warning()
+        spec, warning = self._plan.sweep.spec, self._warning()
         ended = {mix.name: tuple(points(self._searcher.results, mix.name)) for mix in spec.mixes}
         return replace(
             self._latest,
@@ -64,13 +68,14 @@ class Monitor:
 
     def refresh(self) -> None:
         self._taken = time.monotonic()
-        campaign, spec = self._campaign, self._campaign.sweep.spec
+        campaign, plan = self._campaign, self._plan
+        spec = plan.sweep.spec
         training = campaign.training
         # Copies, because other threads read them while the driver continues.
-        self._searcher, self._ended = campaign.searcher.branch(), tuple(campaign.records)
+        self._searcher, self._ended = plan.searcher.branch(), tuple(plan.records)
         # Searchers do not request phases, which are not counted either.
-        whole = [run for run in training if not run.ticket.request.phase]
-        self._training = [(run.ticket.request, self._open_share(run)) for run in whole]
+        whole = [run for run in training if not self._request(run).phase]
+        self._training = [(self._request(run), self._open_share(run)) for run in whole]
         self._pace = self._pace_in_training(whole)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for record in self._ended:
@@ -80,7 +85,7 @@ class Monitor:
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,
-            mixes=tuple(campaign.searcher.progress()),
+            mixes=tuple(plan.searcher.progress()),
             counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
@@ -91,14 +96,17 @@ class Monitor:
         )
         self._took_s = time.monotonic() - self._taken
 
+    def _request(self, run: Run) -> Request:
+        return self._plan.requests(run.job.key)[0]
+
     def _open_share(self, run: Run) -> float:
         """Return the share of a run's steps that it has not trained yet."""
-        return 1 - run.step / max(self._family.steps(run.ticket.config), 1)
+        return 1 - run.step / max(self._family.steps(run.job.run), 1)
 
     def _progress(self, run: Run) -> RunProgress:
-        request, evaluation = run.ticket.request, run.evaluation
-        accuracy = None if evaluation is None else evaluation.accuracy.get(self._campaign.sweep.spec.target)
-        steps = self._family.steps(run.ticket.config)
+        request, evaluation = self._request(run), run.evaluation
+        accuracy = None if evaluation is None else evaluation.accuracy.get(self._plan.sweep.spec.target)
+        steps = self._family.steps(run.job.run)
         left_s = run.left_s(steps, self._taken)
         return RunProgress(request.mix, request.size, request.seed, run.step, steps, accuracy, left_s)
 
@@ -109,11 +117,11 @@ class Monitor:
             stacks.setdefault(run.stack_id, []).append(run)
         measured = expected = 0.0
         for runs in stacks.values():
-            left = [run.left_s(self._family.steps(run.ticket.config), self._taken) for run in runs]
+            left = [run.left_s(self._family.steps(run.job.run), self._taken) for run in runs]
             known = [seconds for seconds in left if seconds is not None]
             if len(known) == len(runs):
                 measured += max(known)
-                expected += sum(self._open_share(run) * self._expected[run.ticket.request.size] for run in runs)
+                expected += sum(self._open_share(run) * self._expected[run.job.run.size] for run in runs)
         return measured / expected if expected else None
 
     def _left_s(self) -> float:

@@ -11,7 +11,6 @@ from rich.console import Console
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of
-from orchestrator.engine.probing import probe_runs
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
@@ -20,6 +19,7 @@ from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.probing import probe_runs
 from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError

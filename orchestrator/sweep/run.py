@@ -42,6 +42,7 @@ from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
 from orchestrator.system.commands import command_line
@@ -115,18 +116,17 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             again = f"to train it again, start a new sweep with --extend {sweep.id}"
             log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")
             searcher.stop(mix)
-        campaign = Campaign(
-            sweep, searcher, journal, slots=engine.slots, sizing=sizing, known=known, blocks=len(memory.blocks)
-        )
-        progress = _Progress(campaign, recorder, console, options.limit)
+        plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
+        campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
+        progress = _Progress(campaign, plan, recorder, console, options.limit)
         blocks.enter_context(stop_on_interrupt(campaign, engine, options))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
                 progress.monitor.refresh()
         if campaign.stopping:
-            leave_resumable(campaign, recorder, options)
-        return finish(campaign, recorder, console, options)
+            leave_resumable(campaign, plan, recorder, options)
+        return finish(plan, recorder, console, options)
 
 
 def _remember_code(spec: SweepSpec) -> None:
@@ -302,14 +302,16 @@ def _known_runs(
 class _Progress(StopRequests):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
-    def __init__(self, campaign: Campaign, recorder: Recorder, console: Console, limit: TimeLimit) -> None:
-        super().__init__(campaign, limit)
+    def __init__(
+        self, campaign: Campaign, plan: StudyPlan, recorder: Recorder, console: Console, limit: TimeLimit
+    ) -> None:
+        super().__init__(campaign, plan, limit)
         self._console = console
-        self._sweep = campaign.sweep
+        self._sweep = plan.sweep
         self._recorder = recorder
-        for record in campaign.records:
+        for record in plan.records:
             recorder.run_ended(self._sweep, record)
-        self.monitor = Monitor(campaign, lambda: recorder.warning, run_seconds(self._sweep.spec))
+        self.monitor = Monitor(campaign, plan, lambda: recorder.warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
 
     def look(self) -> None:

@@ -16,6 +16,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import SweepError
 from orchestrator.tuning_study import Tuner, observe_learning
 from trainables.base import Status
@@ -35,23 +36,18 @@ def tuned(
         KeyboardInterrupt: after an interruption.
     """
     spec, tuner = sweep.spec, Tuner(sweep.spec)
-    campaign = Campaign(
-        replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()})),
-        tuner,
-        journal,
-        slots=engine.slots,
-        sizing=sizing,
-        known=[entry for entry in memory.trials if entry.outcome.status is not Status.FAILED],
-        observation=observe_learning,
-    )
-    _Observer(campaign, options.limit, only_whole=True)
+    plain = replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()}))
+    known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
+    plan = StudyPlan(plain, tuner, journal, known=known, observation=observe_learning)
+    campaign = Campaign(plain.files, plain.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
+    _Observer(campaign, plan, options.limit, only_whole=True)
     for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
     with stop_on_interrupt(campaign, engine, options):
         if not campaign.done:
             engine.execute(campaign)
-    for record in campaign.records:
+    for record in plan.records:
         if record.outcome.status is Status.FAILED:
             raise SweepError(f"a tuning run of {record.config.label} failed:\n{record.outcome.error}")
     if campaign.stopping and (why := campaign.machine_error or options.limit.message):
@@ -72,7 +68,7 @@ class _Observer(StopRequests):
     """Logs each run that ends. A failed run stops the campaign."""
 
     def ended(self, record: RunRecord) -> None:
-        config, spec = record.config, self._campaign.sweep.spec
+        config, spec = record.config, self._plan.sweep.spec
         learning = observe_learning(record.outcome, spec.target)
         if learning is None:
             self._campaign.stopping = True

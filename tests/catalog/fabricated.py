@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations:
     family = sweep.spec.make_family()
     directory = home.sweep(sweep.id).stacks / "stack"
     requests = [Request(config.mix.name, config.size, config.seed) for config in configs]
-    write_members(directory, requests)
+    write_members(directory, [asdict(request) for request in requests])
     keys = [family.key(config) for config in configs]
     for step in range(1, evaluations + 1):
         curves = {

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.engine.base import RunReport, StackReport
-from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.engine.campaign import Campaign
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, recall
+from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.machine.jobs import Job, Stack
 from orchestrator.search.base import Request
 from orchestrator.space.observations import searcher_of
-from orchestrator.stacks import Stack, StackSizes
+from orchestrator.stacks import StackSizes
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
@@ -35,10 +38,26 @@ def make(path: Path, *, slots: int = 2, interrupted: list[Request] | None = None
     wanted_spec = spec(**({"search": {"method": "grid"}, "sizes": [8, 16], "resources": {"max_stack": 4}} | changes))
     sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
     if interrupted:
-        with Checkpoints(sweep.files.checkpoints).put("interrupted", interrupted) as checkpoint:
+        with Checkpoints(sweep.files.checkpoints).put("interrupted", list(map(asdict, interrupted))) as checkpoint:
             (checkpoint / CHECKPOINT).mkdir()
     sizing = StackSizes(wanted_spec, Hardware(2, 16))
-    return Campaign(sweep, searcher_of(wanted_spec), Journal(path), slots=slots, sizing=sizing)
+    plan = StudyPlan(sweep, searcher_of(wanted_spec), Journal(path))
+    return Campaign(sweep.files, sweep.setup, plan, slots=slots, sizing=sizing)
+
+
+def plan_of(campaign: Campaign) -> StudyPlan:
+    assert isinstance(campaign.plan, StudyPlan)
+    return campaign.plan
+
+
+def requests_of(campaign: Campaign, *jobs: Job) -> list[Request]:
+    """Return the first request of each job."""
+    return [plan_of(campaign).requests(job.key)[0] for job in jobs]
+
+
+def stop_mix(campaign: Campaign, mix: str) -> None:
+    plan_of(campaign).stop(mix)
+    campaign.drop_unwanted()
 
 
 def start(campaign: Campaign) -> Stack:
@@ -49,10 +68,11 @@ def start(campaign: Campaign) -> Stack:
 
 def finish(campaign: Campaign, stack: Stack) -> list[Request]:
     """End all runs of a stack, and the stack. Return its requests."""
-    for ticket in stack.tickets:
-        campaign.ended(ticket.key, GOOD)
+    requests = requests_of(campaign, *stack.jobs)
+    for job in stack.jobs:
+        campaign.ended(job.key, GOOD)
     campaign.stack_ended(stack.id)
-    return list(stack.requests)
+    return requests
 
 
 def failures(files: Path) -> list[Outcome | None]:
@@ -67,15 +87,14 @@ def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) 
 def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(files: Path) -> None:
     campaign = make(files)
     stack = start(campaign)
-    key = stack.tickets[0].key
+    key = stack.jobs[0].key
     events: list[tuple[int, int]] = []
 
-    class Listener(Observer):
-        def ended(self, record: RunRecord) -> None:
-            assert record.key == key
-            events.append((len(list(read_journal(files))), len(campaign.searcher.results)))
+    def listen(record: RunRecord) -> None:
+        assert record.key == key
+        events.append((len(list(read_journal(files))), len(plan_of(campaign).searcher.results)))
 
-    campaign.observer = Listener()
+    plan_of(campaign).on_ended = listen
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
     assert events == [(2, 1)]  # The journal's first line records the requested blocks.
@@ -84,16 +103,18 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
 def test_a_failed_stack_is_retried_whole_then_run_by_run_and_a_run_that_fails_alone_is_failed(files: Path) -> None:
     campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
     stack = start(campaign)
-    campaign.ended(stack.tickets[0].key, GOOD)
+    campaign.ended(stack.jobs[0].key, GOOD)
     campaign.stack_failed(stack.id, "boom", retries=1)
     again = start(campaign)
     assert again == stack
     assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
     alone = start(campaign)
-    assert alone.requests == stack.requests[1:2]
+    assert alone.jobs == stack.jobs[1:2]
     campaign.stack_failed(alone.id, "Traceback: boom")
-    assert finish(campaign, start(campaign)) == list(stack.requests[2:])
+    last = start(campaign)
+    assert last.jobs == stack.jobs[2:]
+    finish(campaign, last)
     assert campaign.done
     assert failures(files) == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom"), None]
 
@@ -125,8 +146,8 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
     members = [Request("add", 16, 0), Request("then", 16, 0)]
     campaign = make(files, slots=2, interrupted=members, mixes=["add", then], sizes=[16], seeds=1)
     whole, first = start(campaign), start(campaign)
-    assert list(whole.requests) == members
-    campaign.ended(first.tickets[0].key, GOOD, {WEIGHTS: b""})
+    assert requests_of(campaign, *whole.jobs) == members
+    campaign.ended(first.jobs[0].key, GOOD, {WEIGHTS: b""})
     campaign.stack_ended(first.id)
     assert campaign.next_stack() is None
     assert len(campaign.training) == 2
@@ -136,21 +157,22 @@ def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     """Three runs are spread over two slots although the last trial has not been cleaned up yet."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
     for stack in [start(campaign), start(campaign)]:
-        for ticket in stack.tickets:
-            campaign.ended(ticket.key, GOOD)
-    assert len(start(campaign).tickets) == 2
+        for job in stack.jobs:
+            campaign.ended(job.key, GOOD)
+    assert len(start(campaign).jobs) == 2
 
 
 def test_a_stack_too_large_for_memory_continues_as_two_and_limits_later_stacks(files: Path) -> None:
     campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
     stack = start(campaign)
-    campaign.ended(stack.tickets[0].key, GOOD)
-    left = list(stack.requests[1:])
-    campaign.stack_halved(stack.id, [left[:2], left[2:]])
+    campaign.ended(stack.jobs[0].key, GOOD)
+    left = requests_of(campaign, *stack.jobs[1:])
+    keys = [job.key for job in stack.jobs[1:]]
+    campaign.stack_halved(stack.id, [keys[:2], keys[2:]])
     assert [finish(campaign, start(campaign)) for _ in range(2)] == [left[:2], left[2:]]
     rest = start(campaign)
-    assert {ticket.request.size for ticket in rest.tickets} == {8}
-    assert len(rest.tickets) == 2
+    assert {job.run.size for job in rest.jobs} == {8}
+    assert len(rest.jobs) == 2
     assert campaign.limits == {8: 2}
 
 
@@ -162,11 +184,11 @@ def test_a_memory_limit_holds_for_larger_sizes(files: Path) -> None:
     largest: dict[int, int] = {}
     halved = False
     while (stack := campaign.next_stack()) is not None:
-        requests = list(stack.requests)
-        size, runs = requests[0].size, len(requests)
+        size, runs = stack.jobs[0].run.size, len(stack.jobs)
         if size == 8 and runs == 4 and not halved:
             halved = True
-            campaign.stack_halved(stack.id, [requests[:2], requests[2:]])
+            keys = [job.key for job in stack.jobs]
+            campaign.stack_halved(stack.id, [keys[:2], keys[2:]])
             continue
         if halved:
             largest[size] = max(runs, largest.get(size, 0))
@@ -178,11 +200,11 @@ def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_h
     campaign, sweep = make(files), SweepDirectory(files.parent)
     stack = start(campaign)
     shown, checkpoints = sweep.stacks / stack.id, Checkpoints(sweep.checkpoints)
-    with checkpoints.put(stack.id, stack.requests):
+    with checkpoints.put(stack.id, campaign.job(stack).members):
         pass
-    assert read_members(shown)[0] == list(stack.requests)
+    assert list(map(read_request, read_members(shown)[0])) == requests_of(campaign, *stack.jobs)
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
-    key = stack.tickets[0].key
+    key = stack.jobs[0].key
     for evaluation in curve:
         report(campaign, stack.id, key, evaluation)
     assert read_progress(shown) == {key: curve}
@@ -194,7 +216,7 @@ def test_a_stack_shows_its_evaluations_and_keeps_its_checkpoint_until_its_runs_h
 def test_a_run_reported_as_failed_by_its_family_is_not_stored(files: Path) -> None:
     campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
     stack = start(campaign)
-    campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
+    campaign.ended(stack.jobs[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
     assert not list(Home(files.parents[2]).runs.glob("*"))
 
 
@@ -207,15 +229,15 @@ def test_a_run_with_two_checkpoints_trains_in_one_stack(files: Path) -> None:
         campaign.stack_failed(whole.id, "boom", retries=1)
         if campaign.table.busy == 0:
             again = start(campaign)
-    alone = again if len(again.tickets) == 1 else start(campaign)
-    checkpoints = Checkpoints(campaign.sweep.files.checkpoints)
+    alone = again if len(again.jobs) == 1 else start(campaign)
+    checkpoints = Checkpoints(campaign.files.checkpoints)
     for stack in (whole, alone):
-        with checkpoints.put(stack.id, stack.requests) as checkpoint:
+        with checkpoints.put(stack.id, list(map(asdict, requests_of(campaign, *stack.jobs)))) as checkpoint:
             (checkpoint / CHECKPOINT).mkdir()
     resumed = make(files, slots=2, **one_size)
     first, second = start(resumed), start(resumed)
     trained = [resumed.job(stack).wanted for stack in (first, second)]
-    seeds = [[stack.requests[i].seed for i in wanted] for stack, wanted in zip((first, second), trained, strict=True)]
+    seeds = [[stack.jobs[i].run.seed for i in wanted] for stack, wanted in zip((first, second), trained, strict=True)]
     assert sorted(seed for own in seeds for seed in own) == [0, 1, 2, 3]
     assert first.id != second.id
 
@@ -226,28 +248,28 @@ def test_a_run_of_an_interrupted_stack_is_reused_from_another_sweep(files: Path)
     campaign = make(files, slots=1, interrupted=members, sizes=[16], resources=one_at_a_time, mixes=["add"])
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
-    existing = campaign.ticket(members[1]).key
+    existing = plan_of(campaign).job(members[1]).key
     RunStore(other.home, other.id).put(existing, GOOD, {})
     assert campaign.next_stack() is not None
-    assert [run.ticket.request for run in campaign.training] == members[:1]
+    assert requests_of(campaign, *(run.job for run in campaign.training)) == members[:1]
     assert campaign.table.outcome(existing) == GOOD
 
 
 def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path) -> None:
     campaign = make(files, slots=4, resources={"max_stack": 1})
     stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
-    of = {mix: [item for item in stacks if item.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
+    of = {mix: [item for item in stacks if item.jobs[0].run.label == mix] for mix in ("add", "add+prod")}
     ended, given_up = of["add"][0], of["add"][1:]
-    campaign.ended(ended.tickets[0].key, GOOD)
+    campaign.ended(ended.jobs[0].key, GOOD)
     claims = Home(files.parents[2]).claims
     before = len(list(claims.glob("*")))
-    campaign.stop_mix("add")
-    campaign.stop_mix("add")
+    stop_mix(campaign, "add")
+    stop_mix(campaign, "add")
     assert len(list(claims.glob("*"))) == before - len(given_up) > 0
     assert given_up
     assert all(campaign.is_over(item.id) for item in given_up)
     assert not any(campaign.is_over(item.id) for item in of["add+prod"])
-    campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker had not received the stop yet.
+    campaign.ended(given_up[0].jobs[0].key, GOOD)  # The worker had not received the stop yet.
     for item in of["add+prod"]:
         finish(campaign, item)
     while not campaign.done:
@@ -255,5 +277,5 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     entries = list(read_journal(files))
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
     known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
-    assert known == [ended.tickets[0].key]
+    assert known == [ended.jobs[0].key]
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
@@ -17,6 +16,7 @@ from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError
+from tests.engine.jobs import job_for
 from tests.families import LogisticFamily, LogisticLearner
 from tests.sweep.sweeps import only_sweep, run_here, spec
 from trainables.base import Learner, Report, RunConfig
@@ -95,8 +95,8 @@ def closing_spec(haste: float = 3.0, **changes: object) -> SweepSpec:
 def worker_of(home: Path, haste: float = 3.0, count: int = 1) -> StackWorker:
     wanted = closing_spec(haste, resources={"checkpoint_every_s": 1e9})
     sweep = create_sweep(wanted, Home(home))
-    requests = tuple(Request("add", 16, seed) for seed in range(count))
-    return StackWorker(wanted, StackJob(requests, tuple(range(count)), sweep.id, "stack-1", str(sweep.files.directory)))
+    requests = [Request("add", 16, seed) for seed in range(count)]
+    return StackWorker(sweep.setup, job_for(sweep, requests))
 
 
 def finish(worker: StackWorker) -> None:
@@ -152,9 +152,9 @@ def test_a_halved_stack_closes_its_learner(tmp_path: Path) -> None:
 def test_a_learner_that_cannot_be_restored_is_closed(tmp_path: Path) -> None:
     wanted = closing_spec(36)
     sweep = create_sweep(wanted, Home(tmp_path))
-    job = StackJob((Request("add", 16, 0),), (0,), sweep.id, "stack-1", str(sweep.files.directory))
-    stop_early(StackWorker(wanted, job))
-    finish(StackWorker(wanted, job))
+    job = job_for(sweep, [Request("add", 16, 0)])
+    stop_early(StackWorker(sweep.setup, job))
+    finish(StackWorker(sweep.setup, job))
     assert events("start") + events("close") == ["start"] * 3 + ["close"] * 3
 
 

@@ -19,8 +19,9 @@ from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.observations import searcher_of
 from orchestrator.stacks import StackSizes
+from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
-from tests.engine.test_campaign import start
+from tests.engine.test_campaign import plan_of, start
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
@@ -76,14 +77,15 @@ def campaign_of(family: type[Family], directory: Path, **changes: object) -> Cam
     }
     sweep = create_sweep(spec(**(fields | changes)), Home(directory / "home"))
     sizing = StackSizes(sweep.spec, Hardware(2, 8))
-    return Campaign(sweep, searcher_of(sweep.spec), Journal(sweep.files.journal), slots=1, sizing=sizing)
+    plan = StudyPlan(sweep, searcher_of(sweep.spec), Journal(sweep.files.journal))
+    return Campaign(sweep.files, sweep.setup, plan, slots=1, sizing=sizing)
 
 
 @pytest.mark.slow
 def test_the_next_size_is_compiled_while_the_current_one_trains(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     LocalEngine().execute(campaign)
-    assert [record.config.size for record in campaign.records] == [8, 8, 16, 16]
+    assert [record.config.size for record in plan_of(campaign).records] == [8, 8, 16, 16]
     made = [path.name.split("-") for path in (tmp_path / "scratch").iterdir()]
     own = str(os.getpid())
     assert sorted((size, process == own) for size, process in made) == [("16", False), ("16", True), ("8", True)]
@@ -100,11 +102,12 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
         ahead.look(start(campaign))
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
-    sweep_spec = campaign.sweep.spec
+    plan = plan_of(campaign)
+    sweep_spec = plan.sweep.spec
     misses_and_hits = []
     for size in (8, 16):  # Only size 16 was compiled ahead; what this process compiled before does not matter.
         before = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
-        config = campaign.ticket(Request(sweep_spec.baseline.name, size, sweep_spec.seed)).config
+        config = plan.job(Request(sweep_spec.baseline.name, size, sweep_spec.seed)).run
         CompiledSums(config.settings).learner([config, config], device="cpu", cache=tmp_path / "scratch")
         after = counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"]
         misses_and_hits.append((after[0] - before[0], after[1] - before[1]))

@@ -16,7 +16,7 @@ from ray.exceptions import (
 )
 
 from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_words
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError
 from tests.engine.test_trouble import statuses, troubled_spec
 from tests.scripted import begun

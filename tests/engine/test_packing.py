@@ -16,7 +16,7 @@ from ray.cluster_utils import Cluster
 from orchestrator.cost import stacks_at_once
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
 from tests.scripted import FAMILY, Event, events

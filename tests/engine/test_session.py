@@ -15,7 +15,7 @@ import ray
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import PATIENT, RaySession
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import UserError
 from tests.cli.program import ROOT, line, process
 from tests.sweep.sweeps import spec

@@ -24,8 +24,9 @@ from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.machine_errors import trouble_in, trouble_words
 from tests.disks import mounted
-from tests.engine.test_campaign import GOOD, make
-from tests.engine.test_worker import job_for, stack_of, steps_of
+from tests.engine.jobs import job_for
+from tests.engine.test_campaign import GOOD, make, plan_of
+from tests.engine.test_worker import stack_of, steps_of
 from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
@@ -154,16 +155,16 @@ def test_a_run_that_ends_on_a_full_disk_is_not_lost(small_disk: Path) -> None:
     campaign = make(Home(small_disk).sweep("logistic-1").journal)
     stack = campaign.next_stack()
     assert stack is not None
-    [key, *_] = [ticket.key for ticket in stack.tickets]
+    [key, *_] = [job.key for job in stack.jobs]
     checkpoints = Checkpoints(Home(small_disk).sweep("logistic-1").checkpoints)
-    with checkpoints.put(stack.id, stack.requests):
+    with checkpoints.put(stack.id, campaign.job(stack).members):
         pass
     before = Home(small_disk).sweep("logistic-1").journal.read_bytes()
     fill(small_disk / "ballast")
     campaign.ended(key, replace(GOOD, status=Status.FAILED, error="long " * 5000))
     assert campaign.done
     assert campaign.machine_error.endswith("is full: free some space")
-    assert stack.tickets[0].request not in campaign.searcher.results
+    assert plan_of(campaign).searcher.results == {}
     assert campaign.next_stack() is None
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
     campaign.stack_ended(stack.id)
@@ -196,9 +197,9 @@ def leave(worker: StackWorker) -> None:
 
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
 def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, tmp_path: Path) -> None:
-    wanted, job = stack_of(tmp_path, Request("add", 16, 0), Request("add", 16, 1), every_s=1e-9)
-    leave(StackWorker(wanted, job))
-    checkpoints = Checkpoints(Home(tmp_path).sweep(job.sweep_id).checkpoints)
+    setup, job = stack_of(tmp_path, Request("add", 16, 0), Request("add", 16, 1), every_s=1e-9)
+    leave(StackWorker(setup, job))
+    checkpoints = Checkpoints(Home(tmp_path).sweep(setup.sweep_id).checkpoints)
     directory = checkpoints.newest(job.stack_id)
     assert directory is not None
     file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
@@ -206,7 +207,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
         (directory / file).unlink()
     else:
         (directory / file).write_text('{"')
-    report = StackWorker(wanted, job).advance()
+    report = StackWorker(setup, job).advance()
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [message] = report.messages
     assert f"the checkpoint of {job.stack_id}" in message
@@ -277,7 +278,7 @@ def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
 def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(small_disk: Path) -> None:
     sweep = create_sweep(spec(), Home(small_disk))
     trial = StackTrial.__new__(StackTrial)  # Bypass __init__, which asks Ray for the trial's GPUs.
-    trial._worker = StackWorker(sweep.spec, job_for(sweep, (Request("add", 16, 0),)))
+    trial._worker = StackWorker(sweep.setup, job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()
     fill(small_disk / "ballast")
     trial.cleanup()

@@ -14,26 +14,25 @@ from orchestrator.engine.base import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.journal import read_request
 from orchestrator.home.run_files import read_arrays, read_outcome, read_results
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep, create_sweep
+from orchestrator.home.sweeps import create_sweep
+from orchestrator.machine.jobs import Setup
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec
+from tests.engine.jobs import job_for
 from tests.sweep.sweeps import spec
 from trainables.base import Status
 
 PAIR = (Request("add", 16, 0), Request("add+prod", 16, 1))
 
 
-def job_for(sweep: Sweep, requests: tuple[Request, ...]) -> StackJob:
-    return StackJob(requests, tuple(range(len(requests))), sweep.id, "stack-1", str(sweep.files.directory))
-
-
-def stack_of(home: Path, *requests: Request, every_s: float) -> tuple[SweepSpec, StackJob]:
+def stack_of(home: Path, *requests: Request, every_s: float) -> tuple[Setup, StackJob]:
     """Return a stack of a new sweep of four evaluations, which writes a checkpoint after this time."""
     wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": every_s})
-    return wanted, job_for(create_sweep(wanted, Home(home)), requests)
+    sweep = create_sweep(wanted, Home(home))
+    return sweep.setup, job_for(sweep, requests)
 
 
 def steps_of(report: StackReport) -> list[int]:
@@ -47,19 +46,19 @@ def test_an_interrupted_stack_continues_from_its_checkpoint(place: str, tmp_path
     wanted_spec = spec(settings={"steps": 4}, resources=resources)
     sweep = create_sweep(wanted_spec, Home(tmp_path))
     files = sweep.files
-    job = job_for(sweep, PAIR)
+    setup, job = sweep.setup, job_for(sweep, PAIR)
     checkpoints = Checkpoints(files.checkpoints)
     if place == "scratch":
-        job = replace(job, directory=str(tmp_path / "elsewhere"))
+        setup = replace(setup, directory=str(tmp_path / "elsewhere"))
         checkpoints = Checkpoints(tmp_path / "scratch" / "checkpoints" / sweep.id)
-    left = StackWorker(wanted_spec, job)
+    left = StackWorker(setup, job)
     for _ in range(2):
         left.advance()
     assert checkpoints.stacks() == []
     left.close()
     assert checkpoints.stacks() == ["stack-1"]
-    assert Checkpoints(files.checkpoints).interrupted() == ([list(PAIR)] if place == "home" else [])
-    resumed = StackWorker(wanted_spec, job)
+    assert Checkpoints(files.checkpoints).interrupted(read_request) == ([list(PAIR)] if place == "home" else [])
+    resumed = StackWorker(setup, job)
     assert steps_of(resumed.advance()) == [3, 3]
     last = resumed.advance()
     assert resumed.done
@@ -82,12 +81,12 @@ def test_a_checkpoint_never_runs_ahead_of_the_reports_to_the_driver(tmp_path: Pa
 
 def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(tmp_path: Path) -> None:
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
-    wanted_spec, job = stack_of(tmp_path, *requests, every_s=1e9)
-    worker = StackWorker(wanted_spec, job)
+    setup, job = stack_of(tmp_path, *requests, every_s=1e9)
+    worker = StackWorker(setup, job)
     assert [run.outcome is not None for run in worker.advance().runs] == [True, False]
     worker.close()
-    assert steps_of(StackWorker(wanted_spec, replace(job, wanted=(1,))).advance()) == [2]
-    again = StackWorker(wanted_spec, job).advance()
+    assert steps_of(StackWorker(setup, replace(job, wanted=(1,))).advance()) == [2]
+    again = StackWorker(setup, job).advance()
     assert steps_of(again) == [1, 1]
     assert "it lacks the state of" in again.messages[0]
 
@@ -95,8 +94,8 @@ def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(t
 def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Path) -> None:
     # At 32 units ADD is not learned alone, but with PROD at the first evaluation.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
-    wanted_spec, job = stack_of(tmp_path, enough[0], Request("add+prod", 32, 0), enough[1], every_s=1e9)
-    worker = StackWorker(wanted_spec, job)
+    setup, job = stack_of(tmp_path, enough[0], Request("add+prod", 32, 0), enough[1], every_s=1e9)
+    worker = StackWorker(setup, job)
     first = worker.advance()
     ended, *others = [run.outcome for run in first.runs]
     assert ended is not None
@@ -107,7 +106,7 @@ def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Pat
     assert ended.measures["seconds"] > 0
     assert steps_of(worker.advance()) == [2, 2]
     # Its process dies: the driver asks for the other two again, which continue from the checkpoint.
-    resumed = StackWorker(wanted_spec, replace(job, wanted=(1, 2)))
+    resumed = StackWorker(setup, replace(job, wanted=(1, 2)))
     assert steps_of(resumed.advance()) == [2, 2]
     while not resumed.done:
         last = resumed.advance().runs
@@ -123,8 +122,8 @@ def test_a_transformer_trains_the_same_after_its_neighbor_ends(tmp_path: Path) -
     # A single right answer is enough. If the neighbor has none, this test needs another seed.
     neighbor = Request("add", 8, 1, until=1e-6)
     together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
-    stacked = work(wanted_spec, job_for(together, (neighbor, whole)))
-    ((key, expected),) = work(wanted_spec, job_for(single, (whole,))).items()
+    stacked = work(together.setup, job_for(together, (neighbor, whole)))
+    ((key, expected),) = work(single.setup, job_for(single, (whole,))).items()
     actual, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
     assert actual is not None
     assert ended is not None
@@ -142,7 +141,7 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
     reports."""
     wanted_spec = spec(**MAZES, probes=list(probes))
     sweep = create_sweep(wanted_spec, Home(home))
-    reports = work(wanted_spec, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
+    reports = work(sweep.setup, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
     runs = RunStore(sweep.files.home, sweep.id)
     for key, run in reports.items():
         assert run.outcome is not None
@@ -151,9 +150,9 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
     return sweep.files, list(reports.values())
 
 
-def work(wanted_spec: SweepSpec, job: StackJob) -> dict[str, RunReport]:
+def work(setup: Setup, job: StackJob) -> dict[str, RunReport]:
     """Train a stack to its end. Return the last report of each run."""
-    worker = StackWorker(wanted_spec, job)
+    worker = StackWorker(setup, job)
     last: dict[str, RunReport] = {}
     while not worker.done:
         last |= {report.key: report for report in worker.advance().runs}

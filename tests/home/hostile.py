@@ -10,7 +10,7 @@ import tarfile
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +219,7 @@ def made(root: Path) -> Place:
     leave_stack(home, begun, runs_of(begun.spec)[3:5], 3)
     from orchestrator.search.base import Request
 
-    with Checkpoints(begun.files.checkpoints).put("stack", [Request("add", 24, 0)]) as directory:
+    with Checkpoints(begun.files.checkpoints).put("stack", [asdict(Request("add", 24, 0))]) as directory:
         (directory / "checkpoint").mkdir()
         (directory / "checkpoint" / "state.json").write_text("{}")
     begun.files.request_stop("add")

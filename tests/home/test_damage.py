@@ -7,13 +7,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Begun, recall, to_line
@@ -25,6 +24,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
+from tests.engine.jobs import job_for
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec, table_of
 
@@ -240,13 +240,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     actual.files.journal.write_bytes(b"".join(lines[: 1 + actual.done]))
     for entry in late:
         shutil.rmtree(actual.home.runs / entry.key)
-    wanted_spec = load_sweep(actual.home, actual.files.id).spec
+    sweep = load_sweep(actual.home, actual.files.id)
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
-    sized = wanted_spec.model_copy(
-        update={"resources": wanted_spec.resources.model_copy(update={"checkpoint_every_s": 1e-9})}
-    )
-    job = StackJob(requests, tuple(range(len(requests))), actual.files.id, "stack-1", str(actual.files.directory))
-    left = StackWorker(sized, job)
+    often = sweep.spec.resources.model_copy(update={"checkpoint_every_s": 1e-9})
+    left = StackWorker(replace(sweep.setup, resources=often), job_for(sweep, requests))
     left.advance()
     left.close()
     assert actual.checkpoint.is_dir()

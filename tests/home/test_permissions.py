@@ -19,7 +19,6 @@ from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.home.sweeps import Sweep
-from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Ended, line, process
@@ -132,7 +131,7 @@ def test_an_error_of_the_system_is_no_flaw(number: int, tmp_path: Path, monkeypa
 
 def test_checkpoints_that_cannot_be_read_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    with checkpoints.put("stack", [Request("add", 8, 0)]) as directory:
+    with checkpoints.put("stack", [{"mix": "add"}]) as directory:
         (directory / "state").write_text("precious")
 
     def fails(path: str) -> list[str]:
@@ -141,7 +140,7 @@ def test_checkpoints_that_cannot_be_read_are_kept(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr("os.listdir", fails)
         with pytest.raises(PermissionError):
-            checkpoints.interrupted()
+            checkpoints.interrupted(dict)
     assert checkpoints.stacks() == ["stack"]
 
 

@@ -14,7 +14,7 @@ from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.sweep.monitor import Monitor, time_left
 from orchestrator.terminal.live_view import status_line
-from tests.engine.test_campaign import GOOD
+from tests.engine.test_campaign import GOOD, plan_of
 from tests.engine.test_campaign import make as campaign_of
 from trainables.base import Evaluation
 
@@ -45,14 +45,14 @@ def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch:
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=3, mixes=["add"], resources=alone)
     stack = campaign.next_stack()
     assert stack is not None
-    (ticket,) = stack.tickets
-    monitor = Monitor(campaign, lambda: "", {8: 0.1})
+    (job,) = stack.jobs
+    monitor = Monitor(campaign, plan_of(campaign), lambda: "", {8: 0.1})
     first = monitor.snapshot().left_s
     assert first == pytest.approx(2.3, abs=0.1), "the workers have to start"
     time.sleep(first)
     monitor.refresh()
     assert "elapsed, longer than expected" in status_line(monitor.snapshot())
-    campaign.ended(ticket.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
+    campaign.ended(job.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
     monitor.refresh()
     assert "elapsed, about 6 s left" in status_line(monitor.snapshot())
 
@@ -66,8 +66,8 @@ def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=2, mixes=["add"], settings={"steps": 400})
     stack = campaign.next_stack()
     assert stack is not None
-    assert len(stack.tickets) == 2
-    monitor = Monitor(campaign, lambda: "", {8: 10.0})
+    assert len(stack.jobs) == 2
+    monitor = Monitor(campaign, plan_of(campaign), lambda: "", {8: 10.0})
     assert monitor.snapshot().left_s == pytest.approx(20 + STARTUP_S, abs=1)
     now = time.monotonic()
     for step, at in ((10, now - 10), (20, now)):
@@ -80,7 +80,7 @@ def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
 def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
     """100 steps in 5 s between two evaluations, after 25 s for the first 100."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Run(campaign.ticket(Request("add", 8, 0)), RunState.TRAINING)
+    training = Run(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(100, 1.0, {}), now=25.0)
     assert training.left_s(1000, 25.0) is None
     training.evaluated(Evaluation(200, 1.0, {}), now=30.0)
@@ -92,7 +92,7 @@ def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
 def test_a_run_is_ending_in_the_last_fifth_of_its_time(tmp_path: Path) -> None:
     """100 steps in 5 s, so the last fifth of 1,000 steps takes 10 s."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Run(campaign.ticket(Request("add", 8, 0)), RunState.TRAINING)
+    training = Run(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(700, 1.0, {}), now=25.0)
     assert not training.is_ending(1000, 25.0), "the rate is unknown"
     training.evaluated(Evaluation(800, 1.0, {}), now=30.0)

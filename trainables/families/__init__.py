@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
 from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import reload_changed
+from trainables.contract.sources import folder_of, reload_changed, source_hash
+from trainables.script.family import script_family
+from trainables.script.options import ScriptOptions
 
 BUILT_IN = {
     "script": "trainables.script.family:ScriptFamily",
@@ -41,3 +47,43 @@ def refresh_family(name: str) -> None:
             reload_changed(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
         raise not_imported(name, module_name, error, kind="family", key="family") from error
+
+
+@dataclass(frozen=True)
+class FamilySource:
+    """How any process makes the same family: from its name and settings or, for a script, from its options.
+
+    Attributes:
+        name: As in a search space.
+        settings: An instance of the family's ``Settings``.
+        script: Options of a script, None for any other family.
+        floor: Score of the best constant answer of a script.
+        tasks: Tasks of a script that names none.
+    """
+
+    name: str
+    settings: Any
+    script: ScriptOptions | None = None
+    floor: float | Mapping[str, float] | None = None
+    tasks: Sequence[str] = ()
+
+    def load(self) -> type[Family]:
+        """Return the class. Raises :class:`SettingsError` as :func:`load_family`."""
+        if self.script is None:
+            return load_family(self.name)
+        values = {one.name: getattr(self.settings, one.name) for one in fields(self.settings)}
+        return script_family(self.script, self.floor, values, self.tasks)
+
+    def make(self) -> Family:
+        return self.load()(self.settings)
+
+    @property
+    def folder(self) -> str:
+        """Folder that this process imports the family's module from, "" for a family of this project."""
+        return folder_of(self.name.partition(":")[0])
+
+    @property
+    def hash(self) -> str:
+        """Hash of the family's source in this process or of the script's code, "" for a family of this project. The
+        family has been loaded."""
+        return source_hash(self.name) if self.script is None else str(self.script.code_hash)

@@ -18,7 +18,7 @@ from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.deaths import machine_error_of, traceback_of
-from orchestrator.engine.ray.trial import REPORT
+from orchestrator.engine.ray.trial import REPORT, Sealed
 
 
 class NotPickled:
@@ -44,7 +44,7 @@ class CampaignSearcher(NotPickled, Searcher):
             stack = campaign.next_stack()
         if stack is None:
             return Searcher.FINISHED if campaign.done else None
-        return {"job": campaign.job(stack)}
+        return {"job": Sealed(campaign.job(stack))}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Do nothing, because :class:`CampaignCallback` reports the end of a trial."""
@@ -83,7 +83,7 @@ class CampaignCallback(NotPickled, Callback, Stopper):
     ) -> None:
         if REPORT in result:
             # Removed because Tune keeps the last result of every trial.
-            self._campaign.take_in(_job(trial).stack_id, result.pop(REPORT))
+            self._campaign.take_in(job_of(trial).stack_id, result.pop(REPORT))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._campaign.stack_ended(self._over(trial))
@@ -97,13 +97,13 @@ class CampaignCallback(NotPickled, Callback, Stopper):
 
     def _over(self, trial: Trial) -> str:
         self._started.pop(trial.trial_id, None)
-        _job(trial).donors.clear()  # Tune keeps the job, and the weights are large.
-        return _job(trial).stack_id
+        job_of(trial).donors.clear()  # Tune keeps the job, and the weights are large.
+        return job_of(trial).stack_id
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Return True if a trial is not wanted."""
         trial = self._started.get(trial_id)
-        return trial is None or self._campaign.is_over(_job(trial).stack_id)
+        return trial is None or self._campaign.is_over(job_of(trial).stack_id)
 
     def stop_all(self) -> bool:
         """Return True if the experiment should end. Once the sweep stops, end the processes of stacks without an
@@ -112,13 +112,14 @@ class CampaignCallback(NotPickled, Callback, Stopper):
         if not self._campaign.stopping:
             return False
         for trial in list(self._started.values()):
-            if not self._campaign.has_progress(_job(trial).stack_id):
+            if not self._campaign.has_progress(job_of(trial).stack_id):
                 del self._started[trial.trial_id]
                 if (actor := trial.temporary_state.ray_actor) is not None:
                     ray.kill(actor)
         return not self._started
 
 
-def _job(trial: Trial) -> StackJob:
-    job: StackJob = trial.config["job"]
+def job_of(trial: Trial) -> StackJob:
+    """Return the job of a trial of this driver."""
+    job: StackJob = trial.config["job"].open()
     return job

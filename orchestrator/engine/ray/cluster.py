@@ -15,7 +15,7 @@ from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.system.text import counted
 

@@ -17,14 +17,14 @@ from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.engine.ray.trial import StackTrial
+from orchestrator.engine.ray.trial import Sealed, StackTrial
 from orchestrator.home.foreign_files import own_path
-from orchestrator.space.resources import Resources
+from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import cores
 from orchestrator.system.text import counted
@@ -78,7 +78,7 @@ class RayEngine(Engine):
         return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
 
     def execute(self, campaign: Campaign) -> None:
-        files = campaign.sweep.files
+        files = campaign.files
         while not campaign.done:
             try:
                 self._fit(campaign)
@@ -94,14 +94,19 @@ class RayEngine(Engine):
             else:
                 if not campaign.done:
                     raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
+        for stack_id in list(
+            campaign.table.stacks
+        ):  # When a sweep stops, some trials wait for a process or were killed.
+            campaign.stack_ended(stack_id)
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
         # Tune would write through a link, and read files with pickle that are here before it starts.
-        shutil.rmtree(own_path(campaign.sweep.files.tune), ignore_errors=True)
+        shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
-        shared = tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict())
+        setup = campaign.setup
+        shared = tune.with_parameters(StackTrial, family=setup.family.name, setup=Sealed(setup))
         trainable = tune.with_resources(shared, needs)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
@@ -111,12 +116,12 @@ class RayEngine(Engine):
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 reuse_actors=True,
-                trial_name_creator=lambda trial: str(trial.config["job"]),
-                trial_dirname_creator=lambda trial: str(trial.config["job"].stack_id),
+                trial_name_creator=lambda trial: str(job_of(trial)),
+                trial_dirname_creator=lambda trial: job_of(trial).stack_id,
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(campaign.sweep.files.directory.resolve()),
+                storage_path=str(campaign.files.directory.resolve()),
                 verbose=0,
                 stop=callback,
                 callbacks=[callback],

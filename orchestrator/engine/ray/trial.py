@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from traceback import format_exc
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import ray
-from ray import tune
+from ray import cloudpickle, tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob, StackReport
-from orchestrator.space.mistakes import InvalidDataError, parse
-from orchestrator.space.spec import SweepSpec
+from orchestrator.machine.jobs import Setup
+from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
+from trainables.base import SettingsError
+from trainables.families import load_family
 
 if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker
+
+T = TypeVar("T")
 
 REPORT = "report"
 """Key of the stack's report in a result."""
@@ -24,22 +30,48 @@ TITLE = "ray::StackTrial"
 """Start of a training process's title, as Ray formats it. The dashboard and ``top`` show the whole title."""
 
 
+class Sealed(Generic[T]):
+    """A value that Ray carries as bytes. A process opens it only after it has imported the sweep's family.
+
+    If Ray itself could not import a class of the family, it would report a failure of the stack.
+    """
+
+    def __init__(self, value: T | None = None, packed: bytes = b"") -> None:
+        self._value = value
+        self._packed = packed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sealed, (None, self._packed or cloudpickle.dumps(self._value))
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
+        """Return the same object, because Tune would keep a copy for every trial."""
+        return self
+
+    def open(self) -> T:
+        if self._value is None:
+            self._value = cloudpickle.loads(self._packed)
+            self._packed = b""
+        return cast(T, self._value)
+
+
 class StackTrial(tune.Trainable):
     """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
     finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """Begin with a job. The sweep's ``space`` is in ``shared`` so that trials do not each have a copy."""
+        """Begin with a job. ``shared`` has what is equal for all jobs, so that trials do not each have a copy."""
         if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Before CUDA starts, because Ray does not hide GPUs.
         self._worker: StackWorker | None = None
-        self._spec: SweepSpec | None = None
+        self._setup: Setup | None = None
         self._unusable = ""
         try:
-            self._spec = parse(SweepSpec, shared["space"])
-        except InvalidDataError as error:  # It was valid in the driver.
-            self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {error}"
-        self._job: StackJob = config["job"]
+            load_family(shared["family"])  # Its error is better than that of unpickling the family's settings.
+            self._setup = shared["setup"].open()
+        except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything
+            why = f"{error.key}: {error}" if isinstance(error, SettingsError) else exception_line(format_exc())
+            self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {why}"
+        self._job: Sealed[StackJob] = config["job"]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()
@@ -47,14 +79,15 @@ class StackTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        runs = ", ".join(f"{request.mix} seed {request.seed}" for request in self._job.requests)
-        setproctitle(f"{TITLE} {self._job}: {runs}")
-        if self._spec is None:
+        if self._setup is None:
             return {REPORT: StackReport(broken=self._unusable), "done": True}
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
-            self._worker = StackWorker(self._spec, self._job)
+            job = self._job.open()
+            runs = ", ".join(f"{run.label} seed {run.seed}" for run in job.runs)
+            setproctitle(f"{TITLE} {job}: {runs}")
+            self._worker = StackWorker(self._setup, job)
         report = self._worker.advance()
         return {REPORT: report, "done": self._worker.done}
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, PlainValidator
 
-from orchestrator.search.base import AUTO
-from orchestrator.space.mistakes import STRICT
-from orchestrator.system.hardware import Machine
+from orchestrator.system.hardware import Hardware, Machine
+from orchestrator.system.strict import STRICT
 
+AUTO: Final = "auto"
+"""Setting whose value a rule chooses before training starts (orchestrator/stacks.py)."""
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
 """Upper limits that only catch typing errors."""
+FULL = 0.9
+"""Share of a stack's memory that its runs may use. Libraries use some of the rest."""
+CONTEXT_BYTES = 1e9
+"""Approximate memory that a process uses on a GPU for its context and kernels, at compute capability 9."""
 
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
@@ -79,3 +84,15 @@ class Resources(BaseModel):
     @property
     def threads_per_stack(self) -> int:
         return self.threads or max(1, int(self.cpu_per_stack))
+
+
+def stack_bytes(resources: Resources, hardware: Hardware) -> float:
+    """Return the bytes that a stack may use, or 0 if unknown: its share of its GPU without the process's context, or of
+    the machine's memory by cores. The share of a GPU must not be ``auto``."""
+    if resources.device == "cpu":
+        # A cluster may have no cores yet and add them on demand.
+        share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
+        return 1e9 * hardware.memory_gb * share
+    # The context is subtracted from the share, because shares sum to 1 without it; at least a tenth of it remains.
+    share_bytes = min(1.0, resources.gpus) * 1e9 * hardware.gpu_memory_gb
+    return max(share_bytes - CONTEXT_BYTES, share_bytes / 10)

@@ -1,0 +1,39 @@
+"""The simplest plan: a list of jobs, which sweeps anything that a family can train."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from orchestrator.machine.jobs import Job, Member, Plan
+from trainables.base import Outcome
+
+
+class JobList(Plan):
+    """Jobs to train in their order. A job occurs once, and its donor is not in the list but in the home.
+
+    Attributes:
+        outcomes: Outcomes so far, by key.
+    """
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = {job.key: job for job in jobs}
+        self._next = list(self._jobs.values())
+        self.outcomes: dict[str, Outcome] = {}
+
+    def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
+        room = max(room, 0)
+        asked, self._next = self._next[:room], self._next[room:]
+        return asked
+
+    def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
+        self.outcomes[key] = outcome
+
+    @property
+    def done(self) -> bool:
+        return self.outcomes.keys() == self._jobs.keys()
+
+    def describe(self, job: Job) -> Member:
+        return {"key": job.key}
+
+    def read(self, member: Member) -> Job:
+        return self._jobs[member["key"]]

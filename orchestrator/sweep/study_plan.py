@@ -1,0 +1,149 @@
+"""The plan of a sweep: which runs of mixes are jobs, and what their outcomes say about the question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+
+from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
+from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.machine.jobs import Job, Member, Plan, job_of
+from orchestrator.search.base import Observation, Request, Searcher
+from orchestrator.space.observations import observe
+from trainables.base import Outcome
+
+
+def _ignore(record: RunRecord) -> None:
+    """Do nothing with a run that ended."""
+
+
+class StudyPlan(Plan):
+    """A searcher's requests as jobs. It keeps the sweep's journal.
+
+    Two arms may request the same run, which is then one job. Each phase of an arm is a job that starts from the
+    weights of the phase before it. The searcher does not know about phases.
+
+    Attributes:
+        records: The runs that ended, in the journal's order. A run that two arms share appears twice.
+        known: Jobs whose outcomes were in the journal.
+        on_ended: Is called with each run that ends, after the searcher.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        searcher: Searcher,
+        journal: Journal,
+        *,
+        known: Iterable[Ended] = (),
+        blocks: int = 0,
+        observation: Callable[[Outcome, str], Observation | None] = observe,
+    ) -> None:
+        """Continue a sweep.
+
+        Args:
+            known: Runs in the journal.
+            blocks: Number of the searcher's blocks that are in the journal.
+            observation: Converts an outcome and the target into the searcher's observation.
+        """
+        self.sweep = sweep
+        self.searcher = searcher
+        self.journal = journal
+        self.records: list[RunRecord] = []
+        self.known: list[tuple[Job, Outcome]] = []
+        self.on_ended = _ignore
+        self._family = sweep.spec.make_family()
+        self._blocks = blocks
+        self._observation = observation
+        self._open: dict[str, list[Request]] = {}
+        """Requests that wait for an outcome, by key. All but the first are of other arms."""
+        self._first: dict[str, Request] = {}
+        """The first request of each job that this object has seen."""
+        for entry in known:
+            job = replace(self.job(entry.request), key=entry.key)
+            self._first.setdefault(job.key, entry.request)
+            self.known.append((job, entry.outcome))
+            self._enter(entry)
+
+    def job(self, request: Request) -> Job:
+        return job_of(self._family, self.sweep.spec.config(request))
+
+    def requests(self, key: str) -> Sequence[Request]:
+        """Return the requests for a job: those that wait for its outcome or, without any, its first."""
+        return self._open.get(key) or [self._first[key]]
+
+    @property
+    def done(self) -> bool:
+        return self.searcher.done
+
+    def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
+        requests = self.searcher.ask(room, [request for key in ending for request in self.requests(key)])
+        # Write blocks to disk before any of their runs starts or is found: evidence must not be chosen by outcomes.
+        if blocks := self.searcher.blocks[self._blocks :]:
+            self.journal.append(Asked(blocks))
+            self._blocks += len(blocks)
+        return [self._opened(request) for request in requests]
+
+    def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
+        """Record an outcome in the journal, tell the searcher, then :attr:`on_ended`. Do the same for every other arm
+        that requested this run."""
+        requests = self.requests(key)
+        self._open.pop(key, None)
+        for request in requests:
+            entry = Ended(key, request, outcome, trained_for)
+            self.journal.append(entry)
+            self._enter(entry)
+            self.on_ended(self.records[-1])
+            trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
+
+    def describe(self, job: Job) -> Member:
+        return asdict(self._first[job.key])
+
+    def read(self, member: Member) -> Job:
+        request = read_request(member)
+        job = self.job(request)
+        self._first.setdefault(job.key, request)
+        return job
+
+    def donor(self, job: Job) -> Job:
+        before = self.sweep.spec.before(self.requests(job.key)[0])
+        if before is None:
+            raise KeyError(job.donor)
+        return self._opened(before)
+
+    def wants(self, job: Job) -> bool:
+        return any(request.mix not in self.searcher.stopped for request in self.requests(job.key))
+
+    def foresee(self, job: Job) -> Iterator[Job]:
+        """Yield a job of each size, the nearest first."""
+        spec = self.sweep.spec
+        place = spec.sizes.index(job.run.size) if job.run.size in spec.sizes else 0
+        for size in sorted(spec.sizes, key=lambda size: abs(spec.sizes.index(size) - place)):
+            yield self.job(Request(spec.baseline.name, size, spec.seed))
+
+    def stop(self, mix: str) -> None:
+        """Request no more runs of a mix. The campaign then drops its runs in training, unless another mix needs them;
+        results that arrive nevertheless are kept."""
+        if mix in self.searcher.stopped:
+            return
+        self.journal.append(Stopped(mix))
+        self.searcher.stop(mix)
+        for key, (first, *others) in list(self._open.items()):
+            others = [request for request in others if request.mix != mix]
+            if first.mix == mix and not others:
+                del self._open[key]
+            else:
+                self._open[key] = [first, *others]
+
+    def _opened(self, request: Request) -> Job:
+        job = self.job(request)
+        waiting = self._open.setdefault(job.key, [])
+        if request not in waiting:
+            waiting.append(request)
+        self._first.setdefault(job.key, request)
+        return job
+
+    def _enter(self, entry: Ended) -> None:
+        self.records.append(self.sweep.record(entry))
+        if not entry.request.phase:
+            self.searcher.tell(entry.request, self._observation(entry.outcome, self.sweep.spec.target))

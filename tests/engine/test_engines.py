@@ -1,0 +1,199 @@
+"""Every engine keeps the contract of engines, and the suite finds engines that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from orchestrator.engine.base import StackReport
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.local_engine import LocalEngine
+from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.engine.ray.session import RaySession
+from orchestrator.machine.resources import Resources
+from tests.engine.processes import ProcessEngine, Reply, Worker
+from tests.engine.suite import CHECKS, Bench
+
+Check = Callable[[Bench], None]
+every_check = pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+
+
+def local(resources: Resources) -> LocalEngine:
+    return LocalEngine()
+
+
+@every_check
+def test_the_local_engine_keeps_the_contract(check: Check, tmp_path: Path) -> None:
+    check(Bench(local, tmp_path / "home", in_driver=True))
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[RaySession]:
+    """A Ray for all checks."""
+    with RaySession(kept=True) as kept:
+        yield kept
+
+
+@pytest.mark.slow
+@every_check
+def test_the_ray_engine_keeps_the_contract(check: Check, tmp_path: Path, session: RaySession) -> None:
+    check(Bench(lambda resources: RayEngine(resources, session), tmp_path / "home"))
+
+
+def processes(resources: Resources) -> ProcessEngine:
+    return ProcessEngine()
+
+
+@every_check
+def test_an_engine_from_outside_keeps_the_contract(check: Check, tmp_path: Path) -> None:
+    check(Bench(processes, tmp_path / "home"))
+
+
+class TakesOneStack(ProcessEngine):
+    """It has two slots, and trains one stack after another."""
+
+    def _fill(self, campaign: Campaign) -> None:
+        if not self._workers:
+            slots, self._slots = self._slots, 1
+            super()._fill(campaign)
+            self._slots = slots
+
+
+class ReturnsAtAStop(ProcessEngine):
+    """When the campaign stops, it drops every stack except the one that reported last."""
+
+    def _take(self, campaign: Campaign, worker: Worker) -> None:
+        if worker in self._workers:
+            super()._take(campaign, worker)
+        if campaign.stopping:
+            for other in self._workers:
+                other.process.kill()
+            self._workers.clear()
+
+
+class TrainsAhead(ProcessEngine):
+    """Its workers train to the next evaluation while the campaign takes in the last."""
+
+    def _take(self, campaign: Campaign, worker: Worker) -> None:
+        self._advance(worker)
+        super()._take(campaign, worker)
+
+
+class KillsWorkers(ProcessEngine):
+    """It ends workers without closing them."""
+
+    def _close(self, worker: Worker) -> None:
+        worker.process.kill()
+        super()._close(worker)
+
+
+class CountsDeathsAsFailures(ProcessEngine):
+    """A killed worker is a failed run to it."""
+
+    def _died(self, campaign: Campaign, worker: Worker) -> None:
+        campaign.stack_failed(worker.stack_id, "its process died")
+
+
+class EndsTwice(ProcessEngine):
+    """It reports the end of a stack that a report has ended already."""
+
+    def _failed(self, campaign: Campaign, worker: Worker, reply: Reply) -> None:
+        super()._failed(campaign, worker, reply)
+        campaign.stack_ended(worker.stack_id)
+
+
+class ForgetsTheEnd(ProcessEngine):
+    """It does not report the end of a stack whose runs have ended."""
+
+    def _close(self, worker: Worker) -> None:
+        super()._close(worker)
+        worker.stack_id = "another"
+
+
+class NeverLooks(ProcessEngine):
+    """It handles no stop while its slots are busy."""
+
+    def execute(self, campaign: Campaign) -> None:
+        with patch.object(campaign, "look"):
+            super().execute(campaign)
+
+
+class TrainsOnUnwanted(ProcessEngine):
+    """It does not ask whether a stack is still wanted."""
+
+    def execute(self, campaign: Campaign) -> None:
+        with patch.object(campaign, "is_over", return_value=False):
+            super().execute(campaign)
+
+
+class LosesReports(ProcessEngine):
+    """It drops the reports of evaluations after which training goes on."""
+
+    def execute(self, campaign: Campaign) -> None:
+        take_in = campaign.take_in
+
+        def drop(stack_id: str, report: StackReport) -> None:
+            if any(run.outcome for run in report.runs):
+                take_in(stack_id, report)
+
+        with patch.object(campaign, "take_in", drop):
+            super().execute(campaign)
+
+
+class StartsBeforeTheEnd(ProcessEngine):
+    """It takes the next stack while one that was left still awaits its end."""
+
+    def _take(self, campaign: Campaign, worker: Worker) -> None:
+        ended = campaign.stack_ended
+
+        def later(stack_id: str) -> None:
+            self._fill(campaign)
+            ended(stack_id)
+
+        with patch.object(campaign, "stack_ended", later):
+            super()._take(campaign, worker)
+
+
+class LeavesProcesses(ProcessEngine):
+    """After an exception of the campaign, it leaves its workers alone."""
+
+    def _end_all(self) -> None:
+        self._workers.clear()
+
+
+class IgnoresFailures(ProcessEngine):
+    """It trains a stack that has raised an exception again and again."""
+
+    def _failed(self, campaign: Campaign, worker: Worker, reply: Reply) -> None:
+        campaign.stack_met_machine_error(worker.stack_id, reply.failed)
+
+
+BROKEN = (
+    (TakesOneStack, "fills_its_slots"),
+    (ReturnsAtAStop, "stops_at_the_next_evaluation"),
+    (TrainsAhead, "stops_at_the_next_evaluation"),
+    (KillsWorkers, "stops_at_the_next_evaluation"),
+    (CountsDeathsAsFailures, "survives_a_killed_worker"),
+    (EndsTwice, "keeps_a_failure_to_its_run"),
+    (ForgetsTheEnd, "trains_every_run_once"),
+    (NeverLooks, "stops_at_the_next_evaluation"),
+    (TrainsOnUnwanted, "ends_a_stack_that_is_not_wanted"),
+    (LosesReports, "trains_every_run_once"),
+    (StartsBeforeTheEnd, "retries_after_a_full_disk"),
+    (LeavesProcesses, "closes_workers_if_the_driver_fails"),
+    (IgnoresFailures, "keeps_a_failure_to_its_run"),
+)
+"""Engines with one bug each, and the check that finds it."""
+
+
+@pytest.mark.parametrize(("engine", "name"), BROKEN, ids=[engine.__name__ for engine, _ in BROKEN])
+def test_the_suite_finds_a_broken_engine(
+    engine: type[ProcessEngine], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.engine.suite.LIMIT_S", 10.0)
+    [check] = [check for check in CHECKS if check.__name__ == name]
+    with pytest.raises((AssertionError, KeyError)):
+        check(Bench(lambda resources: engine(), tmp_path / "home"))
