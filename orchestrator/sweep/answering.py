@@ -80,8 +80,11 @@ def leave_resumable(campaign: Campaign, recorder: Recorder, options: RunOptions)
     recorder.end(sweep, _answer(campaign), State.FAILED if campaign.broken else State.INTERRUPTED)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
-    checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
-    saved = f"{counted(len(campaign.records), 'run')} kept{checkpoints}{missing}"
+    if campaign.runs_resume:
+        checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training"
+    else:
+        checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
+    saved = f"{counted(len(campaign.records), 'run')} kept{checkpoints if stacks else ''}{missing}"
     if why := campaign.machine_error or options.limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")

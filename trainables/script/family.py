@@ -219,6 +219,7 @@ def script_family(
         "knows_floor": floor is not None,
         "task_names": options.task_names or tuple(dict.fromkeys(tasks)),
         "tunable": tunable,
+        "resumes": bool(options.resume),
         "words": Words(size=options.size_axis, parameters=f"units of {options.size_axis}"),
     }
     return type("Script", (ScriptFamily,), members)
