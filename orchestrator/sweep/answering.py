@@ -63,7 +63,7 @@ def finish(campaign: Campaign, recorder: Recorder, console: Console, options: Ru
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
         if path in files:
             log.info(f"{name}  {path}")
-    log.info(f"record  {command_line('ui', '--home', sweep.files.home.root)}{missing}")
+    log.info(f"pages   {command_line('ui', '--home', sweep.files.home.root)}{missing}")
     return result
 
 
