@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 from numpy.typing import NDArray
 
+from trainables.contract.bars import Bar
 from trainables.contract.family import Family, Learner
 from trainables.contract.modes import apart
 from trainables.contract.points import PointLearner
@@ -78,6 +79,9 @@ class SimpleFamily(Family):
     """Names of the tasks that mixes are made of."""
     floor: ClassVar[Accuracy] = 0.0
     """Accuracy of the best constant answer; the score of a run that diverges."""
+    learned: ClassVar[Mapping[str, float] | None] = None
+    """The bar of scores that are not accuracies: ``{"at_least": 0.9}``, or ``{"at_most": 1.2}`` for a loss. ``train``
+    then yields any numbers in place of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
     device: str = "cpu"
     """The torch device to train on (``cpu``, ``cuda``)."""
     _handed: Handed | None = None
@@ -142,8 +146,24 @@ class SimpleFamily(Family):
             if not frozen or "steps" not in {one.name for one in fields(kind)}:
                 raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
             cls.resumes = "resume" in inspect.signature(cls.train).parameters
-        if "words" not in vars(cls) and cls.parameter_count is SimpleFamily.parameter_count:
+        has_words, bar = "words" in vars(cls), cls._checked_bar()
+        if not has_words and cls.parameter_count is SimpleFamily.parameter_count:
             cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
+        if not has_words and bar is not None:
+            cls.words = bar.words(cls.words)
+
+    @classmethod
+    def _checked_bar(cls) -> Bar | None:
+        """Return the bar of scores. Raises ``TypeError`` for a wrong one."""
+        if cls.learned is None:
+            return None
+        try:
+            bar = Bar.of(cls.learned)
+        except ValueError as error:
+            raise TypeError(f"{cls.__name__}.learned {error}") from None
+        if cls.floor != SimpleFamily.floor:
+            raise TypeError(f"{cls.__name__} has a floor, for accuracies, and learned, for other numbers: choose one")
+        return bar
 
     def tasks(self) -> tuple[str, ...]:
         return self.task_names
@@ -166,7 +186,9 @@ class SimpleFamily(Family):
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """Warn if no class defines :attr:`floor`, because even constant answers are seldom always wrong."""
-        if any("floor" in vars(kind) for kind in type(self).__mro__ if kind is not SimpleFamily):
+        if self.learned is not None or any(
+            "floor" in vars(kind) for kind in type(self).__mro__ if kind is not SimpleFamily
+        ):
             return []
         return [
             f"{type(self).__name__} does not define `floor`, the {self.words.score} of the best constant answer, so it "
@@ -194,6 +216,7 @@ class SimpleLearner(PointLearner):
         super().__init__(family, run)
         self._family = family
         self._handed = family._handed = Handed()
+        self._bar = family._checked_bar()
         self._curve: list[Evaluation] = []
         self._seconds = 0.0
         self.first_step = 0
@@ -259,7 +282,9 @@ class SimpleLearner(PointLearner):
             if not self._curve:
                 raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
             step, accuracy = self._curve[-1].step, self._curve[-1].accuracy
-        outcome = Outcome(status, step, accuracy, floor, tuple(self._curve), {"seconds": self._seconds})
+        scores = self._curve[-1].measures if status is Status.FINISHED else {}
+        measures = {"seconds": self._seconds, **scores}
+        outcome = Outcome(status, step, accuracy, floor, tuple(self._curve), measures)
         yield Report(0, None, outcome, self._handed.arrays, self._handed.weights)
 
     def _points(self) -> Iterator[Any]:
@@ -282,7 +307,12 @@ class SimpleLearner(PointLearner):
         if not isinstance(step, int) or step < least:
             rule = f"it must be a whole number of at least {least}: count the optimizer steps"
             raise self._broken(f"yielded step {step}; {rule}")
-        return Evaluation(step, loss, self._shares(point[2]))
+        scores = self._shares(point[2])
+        if self._bar is None or not all(type(score) in (int, float) for score in scores.values()):
+            return Evaluation(step, loss, scores)  # The validator refuses what is not a number.
+        if not all(map(math.isfinite, scores.values())):
+            return Evaluation(step, math.nan, scores)
+        return Evaluation(step, loss, self._bar.shares(scores), self._bar.measures(scores))
 
     def _shares(self, accuracy: Any) -> dict[str, float]:
         tasks = self._run.mix.tasks

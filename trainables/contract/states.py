@@ -227,7 +227,7 @@ def checkpoint_content(saved: Saved) -> tuple[dict[str, Tensor], dict[str, Any]]
     kept = snapshot({"weights": dict(saved.weights), "arrays": dict(saved.arrays)}, "what is kept")
     tensors = {f"state.{place}": one for place, one in enumerate(saved.state.tensors)}
     tensors |= {f"kept.{place}": one for place, one in enumerate(kept.tensors)}
-    curve = [[point.step, float(point.loss), _floats(point.accuracy)] for point in saved.curve]
+    curve = [[point.step, float(point.loss), _floats(point.accuracy), _floats(point.measures)] for point in saved.curve]
     notes = {"step": saved.step, "seconds": saved.seconds, "curve": curve}
     return tensors, notes | {"state": saved.state.tree, "kept": kept.tree}
 
@@ -258,9 +258,9 @@ def _floats(shares: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _checked_point(values: Any) -> Evaluation:
-    step, loss, accuracy = values
-    point = Evaluation(step, loss, dict(accuracy))
-    numbers = [point.loss, *point.accuracy.values()]
+    step, loss, accuracy, measures = values
+    point = Evaluation(step, loss, dict(accuracy), dict(measures))
+    numbers = [point.loss, *point.accuracy.values(), *point.measures.values()]
     if type(step) is not int or not all(type(one) is float and math.isfinite(one) for one in numbers):
         raise ValueError(f"its learning curve has the point {point!r:.100}")
     return point
