@@ -107,6 +107,11 @@ class Campaign:
         return self.stopping or (self.table.idle and self.plan.done)
 
     @property
+    def runs_resume(self) -> bool:
+        """True if a killed run continues from a checkpoint; False if it begins again."""
+        return self._family.resumes
+
+    @property
     def training(self) -> list[Run]:
         return self.table.in_state(RunState.TRAINING)
 

@@ -157,8 +157,11 @@ def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dic
 
 def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return arrays as an npz file."""
-    buffer, named = io.BytesIO(), dict[str, Any](arrays)
-    np.savez(buffer, **named)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes no array with the name of one of its parameters.
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -35,6 +35,7 @@ from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
+from trainables.contract.bars import Bar
 from trainables.contract.runs import salted
 from trainables.contract.sources import search_in, source_hash
 from trainables.families import FamilySource, load_family, refresh_family
@@ -79,6 +80,9 @@ class SweepSpec(BaseModel):
     (trainables/script/options.py)."""
     floor: Any = None
     """Accuracy of the best constant answer of a script: a number, or one for each task."""
+    learned: Any = None
+    """The bar of a script's scores, if they are not accuracies: ``{at_least: 0.9}``, or ``{at_most: 1.2}`` for a loss.
+    A run scores 1 if it reaches the bar and 0 otherwise. A change makes new runs."""
     target: str
     """The task whose transition the sweep locates."""
     budget: Fairness = "total"
@@ -204,6 +208,18 @@ class SweepSpec(BaseModel):
             raise ValueError(f"must be a share from 0 to below 1, or one for each task; got {value!r}")
         return {task: float(share) for task, share in value.items()} if isinstance(value, Mapping) else float(value)
 
+    @field_validator("learned", mode="before")
+    @classmethod
+    def _bar(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        if info.data.get("family", SCRIPT) != SCRIPT:
+            raise ValueError("only a script has a bar here: a family defines its own")
+        if info.data.get("floor") is not None:
+            raise ValueError("give either floor:, for accuracies, or learned:, for other numbers")
+        Bar.of(value)
+        return dict(value)
+
     @field_validator("probes", mode="before")
     @classmethod
     def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
@@ -309,7 +325,8 @@ class SweepSpec(BaseModel):
     def family_source(self) -> FamilySource:
         """How other processes make the family."""
         named = [task for mix in self.mixes for phase in mix.phases for task in phase.mix.tasks]
-        return FamilySource(self.family, self.settings, self.script, self.floor, (self.target, *named))
+        bar = None if self.learned is None else Bar.of(self.learned)
+        return FamilySource(self.family, self.settings, self.script, self.floor, (self.target, *named), bar)
 
     @cached_property
     def folder(self) -> str:
@@ -427,7 +444,7 @@ class SweepSpec(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt", "looks") if not getattr(self, name)}
-        absent |= {name for name in ("script", "floor") if getattr(self, name) is None}
+        absent |= {name for name in ("script", "floor", "learned") if getattr(self, name) is None}
         absent |= {"code"} if self.code == "refuse" else set()
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_value(self.settings)}

@@ -64,7 +64,7 @@ def finish(plan: StudyPlan, recorder: Recorder, console: Console, options: RunOp
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
         if path in files:
             log.info(f"{name}  {path}")
-    log.info(f"record  {command_line('ui', '--home', sweep.files.home.root)}{missing}")
+    log.info(f"pages   {command_line('ui', '--home', sweep.files.home.root)}{missing}")
     return result
 
 
@@ -81,8 +81,11 @@ def leave_resumable(campaign: Campaign, plan: StudyPlan, recorder: Recorder, opt
     recorder.end(sweep, _answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
     missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
-    checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
-    saved = f"{counted(len(plan.records), 'run')} kept{checkpoints}{missing}"
+    if campaign.runs_resume:
+        checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training"
+    else:
+        checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
+    saved = f"{counted(len(plan.records), 'run')} kept{checkpoints if stacks else ''}{missing}"
     if why := campaign.machine_error or options.limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")

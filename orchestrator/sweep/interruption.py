@@ -80,11 +80,9 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
             _end_at_once(campaign.setup.sweep_id, "it was interrupted twice", options, INTERRUPTED)
         stopping = campaign.stopping = True
         if stacks := campaign.table.busy:
-            many = f"{stacks} stacks will write checkpoints at their next evaluations"
-            what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
-            again = "press Ctrl-C again to end at once and lose the training since the last checkpoints"
             # In another thread, because the signal may arrive while a line is being printed.
-            threading.Thread(target=log.info, args=(f"Stopping: {what}; {again}",), daemon=True).start()
+            words = _stopping_words(stacks, resumes=campaign.runs_resume)
+            threading.Thread(target=log.info, args=(words,), daemon=True).start()
 
     def watch() -> None:
         while not left.wait(LOOK_EVERY_S):
@@ -102,6 +100,17 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
         for number, handler in before.items():
             # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _stopping_words(stacks: int, *, resumes: bool) -> str:
+    """Return what a stop means for the stacks in training."""
+    if not resumes:
+        what = f"{stacks} runs in training end" if stacks > 1 else "the run in training ends"
+        their = "their next evaluations and begin" if stacks > 1 else "its next evaluation and begins"
+        return f"Stopping: {what} at {their} again when the sweep continues; press Ctrl-C again to end at once"
+    many = f"{stacks} stacks will write checkpoints at their next evaluations"
+    what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
+    return f"Stopping: {what}; press Ctrl-C again to end at once and lose the training since the last checkpoints"
 
 
 @contextmanager

@@ -6,16 +6,19 @@ Tuning runs stay in the home, so all sweeps that tune the same settings reuse th
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
+from operator import attrgetter
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
 from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
+from orchestrator.space.tuning_settings import values_text
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import SweepError
 from orchestrator.tuning_study import Tuner, observe_learning
@@ -40,7 +43,8 @@ def tuned(
     known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
     plan = StudyPlan(plain, tuner, journal, known=known, observation=observe_learning)
     campaign = Campaign(plain.files, plain.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
-    _Observer(campaign, plan, options.limit, only_whole=True)
+    assert spec.tune is not None, "only a sweep with settings to tune is tuned"
+    _Observer(campaign, plan, options.limit, spec.tune.settings)
     for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
@@ -65,7 +69,11 @@ def tuned(
 
 
 class _Observer(StopRequests):
-    """Logs each run that ends. A failed run stops the campaign."""
+    """Logs each run that ends, with its values of the settings to tune. A failed run stops the campaign."""
+
+    def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, paths: Collection[str]) -> None:
+        super().__init__(campaign, plan, limit, only_whole=True)
+        self._paths = paths
 
     def ended(self, record: RunRecord) -> None:
         config, spec = record.config, self._plan.sweep.spec
@@ -74,4 +82,6 @@ class _Observer(StopRequests):
             self._campaign.stopping = True
         elif not record.found_in:
             learned = f"learned in {learning.cost:.0f} steps" if learning.cost else "not learned"
-            log.info(f"tuning {config.label}: {learned} at {spec.size_axis} {config.size}, seed {config.seed}")
+            tried = {path: attrgetter(path)(config.settings) for path in self._paths}
+            where = f"{spec.size_axis} {config.size}, seed {config.seed}"
+            log.info(f"tuning {config.label}: {learned} at {where} with {values_text(tried)}")

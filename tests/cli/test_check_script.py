@@ -31,6 +31,15 @@ def test_a_good_script_passes_and_its_lines_are_printed(run: Program, tmp_path: 
     assert "skipped" not in out
 
 
+def test_scores_with_a_bar_are_compared_as_they_are(run: Program, tmp_path: Path) -> None:
+    """No run reaches the bar, so all count as 0; their scores still show that seed and size matter."""
+    metrics = {"step": "iter", "accuracy": {"add": "acc_add", "prod": "acc_prod"}}
+    changes: dict[str, Any] = {"script": {"metrics": metrics}, "floor": None, "learned": {"at_least": 2.0}}
+    code, out = checked(run, tmp_path, **changes)
+    assert code == 0, out
+    assert "ok      another seed gives other numbers" in out
+
+
 @pytest.mark.parametrize(
     ("code", "changes", "message"),
     [

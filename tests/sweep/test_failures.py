@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,9 @@ def test_a_sweep_that_broke_its_contract_is_failed(run: Program, workplace: Path
     assert why in read_sweep(Home(workplace / "results"), None).failure
     assert f"--resume {sweep_id}" in outputs[2]
     assert ("--retry-failed" in outputs[2]) == (family == "tests.trainables.simple_families:Raises")
+    if len(o.load().runs):
+        [logs] = re.findall(r"`logs (\w+)`", outputs[2])
+        assert why in run("logs", logs).succeeded()
 
 
 def test_after_failed_runs_the_next_step_is_their_error(run: Program, workplace: Path) -> None:

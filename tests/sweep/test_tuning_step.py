@@ -133,7 +133,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_pa
     result = run_here(wanted, tmp_path, console=console)
     output = printed(console)
     assert "tuning add at units 64 and 96: up to 6 trials" in output
-    assert "tuning add: not learned at units 64, seed 1000000" in output
+    assert "tuning add: not learned at units 64, seed 1000000 with haste 0.2" in output
     assert "tuning add: learned in " in output
     assert re.search(r"tuned add: haste [\d.]+, \d of 8 runs learned \(0 of 8 runs learned as written; better", output)
     sweep = load_sweep(Home(tmp_path), Home(tmp_path).sweep_ids()[0])

@@ -16,6 +16,7 @@ from trainables.contract.family import Family, Learner
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
 from trainables.contract.runs import Evaluation, Outcome, Parameters, RunConfig
 from trainables.contract.settings import SettingsError
+from trainables.contract.simple import SimpleFamily, SimpleLearner
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, by default."""
@@ -89,7 +90,7 @@ def findings(case: Case) -> Iterator[Finding]:
     """Run every check. An exception raised by the family is also a finding."""
     for name, check in CHECKS.items():
         try:
-            check(case)
+            notes = check(case)
         except Skipped as reason:
             yield Finding(name, skipped=str(reason))
         except (BrokenFamilyError, AssertionError) as error:
@@ -97,7 +98,7 @@ def findings(case: Case) -> Iterator[Finding]:
         except Exception:  # noqa: BLE001 - the family is foreign code and may raise anything
             yield Finding(name, wrong=traceback.format_exc().strip())
         else:
-            yield Finding(name)
+            yield Finding(name, notes=notes or "")
 
 
 def _settings(case: Case) -> None:
@@ -168,7 +169,11 @@ def _stacked(case: Case) -> None:
         )
 
 
-def _resumed(case: Case) -> None:
+def _resumed(case: Case) -> str:
+    if not case.family.resumes:
+        raise Skipped("train has no parameter `resume`, so a killed run begins again at its first step")
+    if isinstance(case.family, SimpleFamily):
+        return _resumed_simply(case)
     runs, directory = case.stack(), case.directory / "checkpoint"
     validator = ReportValidator(case.family, runs)
     with closing(case.learner(runs)) as learner, closing(case.learner(runs)) as again:
@@ -186,6 +191,46 @@ def _resumed(case: Case) -> None:
         rule = f"run {index} must continue from its checkpoint as if it had not stopped"
         given = f"after steps {steps[0]} and the final score {final}; it continued with {steps[1]} and {other}"
         _require(scores[0] == scores[1] and final == other, f"{rule}, with evaluations {given}")
+    return ""
+
+
+def _resumed_simply(case: Case) -> str:
+    """Check that a run continues from the state that it has saved. Other numbers than without a kill are allowed, as
+    not every model can be continued exactly."""
+    run, directory = case.run(), case.directory / "checkpoint"
+    validator = ReportValidator(case.family, [run])
+    with closing(case.learner([run])) as learner, closing(case.learner([run])) as again:
+        assert isinstance(learner, SimpleLearner), "a simple family has a learner of its own"
+        assert isinstance(again, SimpleLearner), "a simple family has a learner of its own"
+        steps: list[int] = []
+        while len(steps) < 2 or not learner.has_state:
+            [report] = validator.check(learner.advance())
+            if report.outcome is not None:
+                how = "call self.save(state) before an evaluation is yielded"
+                _require(learner.has_state, f"train has a parameter `resume`, but a whole run saved no state; {how}")
+                raise Skipped("its runs end at their second evaluation or before, so nothing remains to continue")
+            assert report.evaluation is not None, "a report has an evaluation or an outcome"
+            steps.append(report.evaluation.step)
+        learner.save(directory)
+        again.restore(directory)
+        _, expected = _to_the_end(learner, validator)[0]
+        _, outcome = _to_the_end(again, ReportValidator(case.family, [run]))[0]
+    stopped, begun = steps[-1], again.first_step
+    _require(
+        not 0 < begun <= steps[0],
+        f"after step {stopped}, train began again at step {begun}, although it got its state as `resume`",
+    )
+    where = (
+        f"stopped after step {stopped}, continued at step {begun}"
+        if begun
+        else f"stopped after its last step {stopped}"
+    )
+    if (outcome.curve, outcome.accuracy) == (expected.curve, expected.accuracy):
+        return f"{where}, with the same numbers as an undisturbed run"
+    return (
+        f"{where}, with other numbers than an undisturbed run; for the same, save the states of the optimizer and of "
+        "the random generators, too"
+    )
 
 
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:
@@ -213,7 +258,7 @@ def _require(holds: bool, otherwise: str) -> None:
         raise BrokenFamilyError(otherwise)
 
 
-CHECKS: dict[str, Callable[[Case], None]] = {
+CHECKS: dict[str, Callable[[Case], str | None]] = {
     "settings are a frozen dataclass, and runs can be sent to workers": _settings,
     "steps, operations and memory are valid, and parameters grow with the size": _numbers,
     "keys and shapes distinguish runs": _keys,
@@ -222,4 +267,4 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "a run in a stack equals the run alone": _stacked,
     "a run continues from its checkpoint": _resumed,
 }
-"""The checks, named by the property that they verify, quick checks first."""
+"""The checks, named by the property that they verify, quick checks first. A check may return notes for the user."""

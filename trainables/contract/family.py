@@ -93,6 +93,8 @@ class Family(ABC):
     # How runs train.
     stacks: ClassVar[bool] = True
     """False if every run trains alone: ``learner`` then gets one run at a time."""
+    resumes: ClassVar[bool] = True
+    """False if a killed run begins again at its first step, so that its checkpoints save no training."""
     tunable: ClassVar[tuple[str, ...]] = ()
     """Settings that may be tuned for each mix, by dotted name: numbers that affect how well a run trains, not what it
     learns or may spend."""

@@ -1,25 +1,33 @@
 """The shortest form of a family: one method that trains a model and yields points of its learning curve.
 
 README.md has an example. Everything else of :class:`Family` has a default. Runs train one at a time, so ``train`` may
-seed a global random generator. Weights are not kept, and a killed run starts again at its first step.
+seed a global random generator. A killed run starts again at its first step, unless ``train`` has a parameter
+``resume``.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, SupportsFloat
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
+from numpy.typing import NDArray
+
+from trainables.contract.bars import Bar
 from trainables.contract.family import Family, Learner
 from trainables.contract.modes import apart
 from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError, shortened
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Status
 from trainables.contract.settings import require
+
+if TYPE_CHECKING:
+    from trainables.contract.states import Snapshot
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 """Share of right answers in [0, 1], the same for all tasks of a run or by task name."""
@@ -30,6 +38,8 @@ FLOPS_PER_PARAMETER = 6
 """Operations per example and parameter: a product and a sum, once forward and twice backward."""
 GUESSED_BATCH = 32
 """Examples in a step, only for estimates of cost, if the settings have no field ``batch``."""
+STATE = "state.safetensors"
+"""File of a checkpoint with the state that ``train`` has saved, and the learning curve up to the checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,15 @@ class SimpleSettings:
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, "steps", self.steps, "at least 1")
+
+
+@dataclass
+class Handed:
+    """What the ``train`` of one run has handed over so far: its last state, and what to keep with the run."""
+
+    state: Snapshot | None = None
+    weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class SimpleFamily(Family):
@@ -60,8 +79,13 @@ class SimpleFamily(Family):
     """Names of the tasks that mixes are made of."""
     floor: ClassVar[Accuracy] = 0.0
     """Accuracy of the best constant answer; the score of a run that diverges."""
+    learned: ClassVar[Mapping[str, float] | None] = None
+    """The bar of scores that are not accuracies: ``{"at_least": 0.9}``, or ``{"at_most": 1.2}`` for a loss. ``train``
+    then yields any numbers in place of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
     device: str = "cpu"
     """The torch device to train on (``cpu``, ``cuda``)."""
+    _handed: Handed | None = None
+    """Set for the one run that an instance trains."""
 
     @abstractmethod
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
@@ -70,7 +94,39 @@ class SimpleFamily(Family):
         The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
         A loss that is not finite ends the run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task
         to its share of the training data (shares sum to 1); ``size`` is in units of ``size_axis``.
+
+        With a fifth parameter, ``resume=None``, a killed run can continue: it gets the last state that was passed to
+        :meth:`save`, or None at its first start.
         """
+
+    def save(self, state: Any) -> None:
+        """Hand over the state of training, from which a killed run continues: tensors, arrays, numbers, text, None, and
+        dicts, lists and tuples of these. ``train`` gets it back as ``resume``, with tensors on the CPU.
+
+        The state is copied, and the last one counts. It reaches the disk with the next checkpoint
+        (``resources.checkpoint_every_s``).
+        """
+        from trainables.contract.states import StateError, snapshot  # Imports torch.
+
+        if not self.resumes:
+            raise StateError("self.save(state) needs a train that can continue: give it a parameter resume=None")
+        copied = snapshot(state)
+        if self._handed is not None:
+            self._handed.state = copied
+
+    def keep(self, *, weights: Mapping[str, Any] | None = None, arrays: Mapping[str, Any] | None = None) -> None:
+        """Keep tensors or arrays with the run, by name. They are copied, and the last call counts for each kind.
+
+        Probes read ``arrays``: those of embeddings need one named ``embedding``, with a row per item. ``weights``, such
+        as ``model.state_dict()``, are passed to :meth:`load`.
+        """
+        from trainables.contract.states import kept_arrays
+
+        for what, given in (("weights", weights), ("arrays", arrays)):
+            if given is not None:
+                copied = kept_arrays(given, what)
+                if self._handed is not None:
+                    setattr(self._handed, what, copied)
 
     def parameter_count(self, size: float) -> float:
         """Return the number of trainable parameters, by default the size. ``size`` may be fractional."""
@@ -87,10 +143,27 @@ class SimpleFamily(Family):
                 raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
             kind: Any = cls.Settings
             frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
-            if not frozen or "steps" not in {field.name for field in fields(kind)}:
+            if not frozen or "steps" not in {one.name for one in fields(kind)}:
                 raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
-        if "words" not in vars(cls) and cls.parameter_count is SimpleFamily.parameter_count:
+            cls.resumes = "resume" in inspect.signature(cls.train).parameters
+        has_words, bar = "words" in vars(cls), cls._checked_bar()
+        if not has_words and cls.parameter_count is SimpleFamily.parameter_count:
             cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
+        if not has_words and bar is not None:
+            cls.words = bar.words(cls.words)
+
+    @classmethod
+    def _checked_bar(cls) -> Bar | None:
+        """Return the bar of scores. Raises ``TypeError`` for a wrong one."""
+        if cls.learned is None:
+            return None
+        try:
+            bar = Bar.of(cls.learned)
+        except ValueError as error:
+            raise TypeError(f"{cls.__name__}.learned {error}") from None
+        if cls.floor != SimpleFamily.floor:
+            raise TypeError(f"{cls.__name__} has a floor, for accuracies, and learned, for other numbers: choose one")
+        return bar
 
     def tasks(self) -> tuple[str, ...]:
         return self.task_names
@@ -113,7 +186,9 @@ class SimpleFamily(Family):
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """Warn if no class defines :attr:`floor`, because even constant answers are seldom always wrong."""
-        if any("floor" in vars(kind) for kind in type(self).__mro__ if kind is not SimpleFamily):
+        if self.learned is not None or any(
+            "floor" in vars(kind) for kind in type(self).__mro__ if kind is not SimpleFamily
+        ):
             return []
         return [
             f"{type(self).__name__} does not define `floor`, the {self.words.score} of the best constant answer, so it "
@@ -133,39 +208,97 @@ class SimpleFamily(Family):
 class SimpleLearner(PointLearner):
     """Takes the points of one run from :meth:`SimpleFamily.train`. :class:`ReportValidator` checks their numbers.
 
-    A restored learner trains again from the first step.
+    A restored learner passes the saved state to ``train``, or trains again from the first step. Either way ``train``
+    may repeat evaluations: those of before the kill are replaced, and none is reported twice.
     """
 
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
         super().__init__(family, run)
         self._family = family
+        self._handed = family._handed = Handed()
+        self._bar = family._checked_bar()
+        self._curve: list[Evaluation] = []
+        self._seconds = 0.0
+        self.first_step = 0
+        """Step of the first point that ``train`` has yielded to this learner, or 0."""
+
+    @property
+    def has_state(self) -> bool:
+        """True if ``train`` has saved a state, or was given one."""
+        return self._handed.state is not None
+
+    def save(self, directory: Path) -> None:
+        handed, curve = self._handed, tuple(self._curve)
+        if handed.state is None:  # Write only the last reported step, as for a family that begins again.
+            super().save(directory)
+            return
+        from trainables.contract.checkpoints import write_checkpoint
+        from trainables.contract.states import Saved, checkpoint_content
+
+        saved = Saved(self._reported_step, self._seconds, curve, handed.state, handed.weights, handed.arrays)
+        tensors, notes = checkpoint_content(saved)
+        write_checkpoint(directory / STATE, tensors, notes | {"keys": [self._key]})
+
+    def restore(self, directory: Path) -> None:
+        if not (directory / STATE).exists():
+            super().restore(directory)
+            return
+        from trainables.contract.checkpoints import read_checkpoint
+        from trainables.contract.states import checked_checkpoint
+
+        saved = checked_checkpoint(*read_checkpoint(directory / STATE, [self._key]))
+        self._reported_step, self._seconds, self._curve = saved.step, saved.seconds, list(saved.curve)
+        self._handed.state, self._handed.weights, self._handed.arrays = saved.state, saved.weights, saved.arrays
 
     def _train(self) -> Generator[Report]:
-        run, seconds, begun = self._run, 0.0, time.perf_counter()
-        curve: list[Evaluation] = []
+        from trainables.contract.states import StateError
+
+        try:
+            yield from self._trained()
+        except StateError as error:
+            raise self._broken(str(error)) from None
+
+    def _trained(self) -> Generator[Report]:
+        begun = time.perf_counter()
         status, accuracy, floor = Status.FINISHED, dict[str, float](), self._shares(self._family.floor)
-        tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
-        points: Any = self._family.train(tasks, run.size, run.seed, run.settings)
-        if not isinstance(points, Iterator):
-            raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
         step = 0
-        for point in apart(points):
-            seconds += time.perf_counter() - begun
+        for point in apart(self._points()):
+            self._seconds += time.perf_counter() - begun
             evaluation = self._evaluation(point, least=step + 1)
-            step, accuracy = evaluation.step, evaluation.accuracy
+            self.first_step = self.first_step or evaluation.step
+            step = evaluation.step
+            if self._curve and self._curve[-1].step >= step:  # Points of before a kill, which are repeated now.
+                self._curve = [one for one in self._curve if one.step < step]
             if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
                 status, accuracy = Status.DIVERGED, floor
                 break
-            curve.append(evaluation)
+            self._curve.append(evaluation)
             if step > self._reported_step:
                 self._reported_step = step
                 yield Report(0, evaluation)
             begun = time.perf_counter()
         else:
-            seconds += time.perf_counter() - begun
-        if not step:
-            raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
-        yield Report(0, None, Outcome(status, step, accuracy, floor, tuple(curve), {"seconds": seconds}))
+            self._seconds += time.perf_counter() - begun
+            if not self._curve:
+                raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
+            step, accuracy = self._curve[-1].step, self._curve[-1].accuracy
+        scores = self._curve[-1].measures if status is Status.FINISHED else {}
+        measures = {"seconds": self._seconds, **scores}
+        outcome = Outcome(status, step, accuracy, floor, tuple(self._curve), measures)
+        yield Report(0, None, outcome, self._handed.arrays, self._handed.weights)
+
+    def _points(self) -> Iterator[Any]:
+        """Return the generator of points, which begins at the saved state if there is one."""
+        from trainables.contract.states import restored
+
+        run, state = self._run, self._handed.state
+        tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+        resumed = None if state is None else restored(state.tree, [tensor.clone() for tensor in state.tensors])
+        options = {"resume": resumed} if self._family.resumes else {}
+        points: Any = self._family.train(tasks, run.size, run.seed, run.settings, **options)
+        if not isinstance(points, Iterator):
+            raise self._broken(f"returned {shortened(points)}; make it a generator that yields (step, loss, accuracy)")
+        return points
 
     def _evaluation(self, point: Any, least: int) -> Evaluation:
         if not (isinstance(point, tuple) and len(point) == 3):
@@ -174,7 +307,12 @@ class SimpleLearner(PointLearner):
         if not isinstance(step, int) or step < least:
             rule = f"it must be a whole number of at least {least}: count the optimizer steps"
             raise self._broken(f"yielded step {step}; {rule}")
-        return Evaluation(step, loss, self._shares(point[2]))
+        scores = self._shares(point[2])
+        if self._bar is None or not all(type(score) in (int, float) for score in scores.values()):
+            return Evaluation(step, loss, scores)  # The validator refuses what is not a number.
+        if not all(map(math.isfinite, scores.values())):
+            return Evaluation(step, math.nan, scores)
+        return Evaluation(step, loss, self._bar.shares(scores), self._bar.measures(scores))
 
     def _shares(self, accuracy: Any) -> dict[str, float]:
         tasks = self._run.mix.tasks

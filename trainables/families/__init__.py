@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from trainables.contract.bars import Bar
 from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
@@ -59,6 +60,7 @@ class FamilySource:
         script: Options of a script, None for any other family.
         floor: Score of the best constant answer of a script.
         tasks: Tasks of a script that names none.
+        bar: Score from which a run of a script counts as learned, None if it is a share above the floor.
     """
 
     name: str
@@ -66,13 +68,14 @@ class FamilySource:
     script: ScriptOptions | None = None
     floor: float | Mapping[str, float] | None = None
     tasks: Sequence[str] = ()
+    bar: Bar | None = None
 
     def load(self) -> type[Family]:
         """Return the class. Raises :class:`SettingsError` as :func:`load_family`."""
         if self.script is None:
             return load_family(self.name)
         values = {one.name: getattr(self.settings, one.name) for one in fields(self.settings)}
-        return script_family(self.script, self.floor, values, self.tasks)
+        return script_family(self.script, self.floor, values, self.tasks, self.bar)
 
     def make(self) -> Family:
         return self.load()(self.settings)

@@ -195,5 +195,6 @@ class ScriptChecks:
         return points
 
 
-def _numbers(points: list[Evaluation]) -> list[tuple[int, float, dict[str, float]]]:
-    return [(point.step, point.loss, point.accuracy) for point in points]
+def _numbers(points: list[Evaluation]) -> list[tuple[int, float, dict[str, float], dict[str, float]]]:
+    """Return what is compared. With a bar, accuracies are 0 or 1, and the scores are measures."""
+    return [(point.step, point.loss, point.accuracy, dict(point.measures)) for point in points]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Evaluation, Family, Learner, Mix, Outcome, Parameters, Report, RunConfig, Status
+from trainables.contract.bars import Bar
 from trainables.contract.files import write_whole
 from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError
@@ -110,6 +111,8 @@ class ScriptFamily(Family):
     floor: ClassVar[float | Mapping[str, float]] = 0.0
     """Score of the best constant answer, for all tasks or by task."""
     knows_floor: ClassVar[bool] = False
+    bar: ClassVar[Bar | None] = None
+    """The bar of scores that are not accuracies."""
     task_names: ClassVar[tuple[str, ...]] = ()
 
     def tasks(self) -> tuple[str, ...]:
@@ -135,7 +138,8 @@ class ScriptFamily(Family):
     def key(self, run: RunConfig) -> str:
         """Return the identity of a run, which includes the script's options and the hash of its code."""
         floor = dict(self.floor) if isinstance(self.floor, Mapping) else self.floor
-        identity = {"options": self.options.identity(), "floor": floor}
+        identity: dict[str, Any] = {"options": self.options.identity(), "floor": floor}
+        identity |= {} if self.bar is None else {"learned": str(self.bar)}
         return run_key(f"{NAME}:{digest_of(identity)[:DIGITS]}", self.version, run)
 
     def check(self, mix: Mix, size: int) -> None:
@@ -201,14 +205,16 @@ def script_family(
     floor: float | Mapping[str, float] | None,
     settings: Mapping[str, Any],
     tasks: Sequence[str],
+    bar: Bar | None = None,
 ) -> type[ScriptFamily]:
     """Return the family of a script with these settings, as plain values. ``tasks`` are those of the mixes, which count
-    if the options name none."""
+    if the options name none. With a ``bar``, a constant answer is taken not to reach it."""
     tunable = tuple(
         name
         for name, value in settings.items()
         if name != "steps" and isinstance(value, int | float) and not isinstance(value, bool)
     )
+    words = Words(size=options.size_axis, parameters=f"units of {options.size_axis}")
     members = {
         "__doc__": ScriptFamily.__doc__,
         "name": NAME,
@@ -216,10 +222,12 @@ def script_family(
         "options": options,
         "size_axis": options.size_axis,
         "floor": 0.0 if floor is None else floor,
-        "knows_floor": floor is not None,
+        "knows_floor": floor is not None or bar is not None,
+        "bar": bar,
         "task_names": options.task_names or tuple(dict.fromkeys(tasks)),
         "tunable": tunable,
-        "words": Words(size=options.size_axis, parameters=f"units of {options.size_axis}"),
+        "resumes": bool(options.resume),
+        "words": words if bar is None else bar.words(words),
     }
     return type("Script", (ScriptFamily,), members)
 
@@ -283,7 +291,7 @@ class ScriptLearner(PointLearner):
         self._is_temporary = False
         self._process: ScriptProcess | None = None
         self._points: list[TimedPoint] = []
-        self._reader = MetricReader(self._options.reading, run.mix.tasks)
+        self._reader = MetricReader(self._options.reading, run.mix.tasks, family.bar)
         self._output = Kept()
         self.steps_seen: list[int] = []
         """Steps of the points that the present process has reported."""
@@ -455,11 +463,11 @@ class ScriptLearner(PointLearner):
         for one in list(self._points):
             if one.point.step > self._reported_step:
                 self._reported_step = one.point.step
-                yield Report(0, one.point.evaluation())
+                yield Report(0, one.point.evaluation(self._family.bar))
 
     def _end(self, diverged_at: int) -> Report:
         """Return the last report of a run."""
-        curve: tuple[Evaluation, ...] = tuple(one.point.evaluation() for one in self._points)
+        curve: tuple[Evaluation, ...] = tuple(one.point.evaluation(self._family.bar) for one in self._points)
         floor = self._family.floor
         floors = {task: float(floor.get(task, 0.0) if isinstance(floor, Mapping) else floor) for task in self._tasks}
         measures = {"seconds": self._points[-1].seconds if self._points else 0.0}
@@ -470,6 +478,7 @@ class ScriptLearner(PointLearner):
             outcome = Outcome(Status.DIVERGED, min(diverged_at, self._most), floors, floors, curve, measures)
         else:
             last = curve[-1]
+            measures |= last.measures
             outcome = Outcome(Status.FINISHED, last.step, dict(last.accuracy), floors, curve, measures)
         return Report(0, None, outcome, output=self._output.text())
 

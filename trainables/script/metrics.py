@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainables.contract.bars import Bar
 from trainables.contract.runs import Evaluation
 from trainables.contract.settings import SettingsError
 
@@ -180,7 +181,8 @@ def _as_number(value: Any) -> float | int | None:
 
 @dataclass(frozen=True)
 class Point:
-    """What a script has reported after some steps. ``accuracy`` is empty if its numbers are not finite."""
+    """What a script has reported after some steps. ``accuracy`` has its scores, which may be any numbers if they have a
+    bar, and is empty if a number is not finite."""
 
     step: int
     loss: float
@@ -190,16 +192,18 @@ class Point:
     def is_finite(self) -> bool:
         return math.isfinite(self.loss) and bool(self.accuracy)
 
-    def evaluation(self) -> Evaluation:
-        return Evaluation(self.step, self.loss, self.accuracy)
+    def evaluation(self, bar: Bar | None = None) -> Evaluation:
+        if bar is None:
+            return Evaluation(self.step, self.loss, self.accuracy)
+        return Evaluation(self.step, self.loss, bar.shares(self.accuracy), bar.measures(self.accuracy))
 
 
 class MetricReader:
     """Finds the points of a learning curve in a run's lines. Metrics may be on lines of their own: an accuracy belongs
     to the last step before it."""
 
-    def __init__(self, reading: Reading, tasks: Sequence[str]) -> None:
-        self._reading, self._tasks = reading, tuple(tasks)
+    def __init__(self, reading: Reading, tasks: Sequence[str], bar: Bar | None = None) -> None:
+        self._reading, self._tasks, self._bar = reading, tuple(tasks), bar
         self._step: int | None = None
         self._loss: float | None = None
         self._accuracy: dict[str, float] = {}
@@ -270,7 +274,8 @@ class MetricReader:
         if not is_complete:
             return None
         self._is_reported = True
-        wrong = 1 - sum(self._accuracy.values()) / len(self._accuracy)
+        shares = self._accuracy if self._bar is None else self._bar.shares(self._accuracy)
+        wrong = 1 - sum(shares.values()) / len(shares)
         return Point(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
 
     def missing(self) -> str:

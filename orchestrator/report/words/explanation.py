@@ -52,7 +52,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
     if not answer.runs:
         suffix = "" if state == "failed" else f" The sweep is {state}."
         nothing_yet = Paragraph("Found", f"{sentences(answer)[0]}{suffix}")
-        retry = Paragraph("Next", "See a run's error with `logs`. Once you have fixed it, resume with --retry-failed.")
+        logs = f"See the error of a run with `logs {answer.failed_run}`."
+        retry = Paragraph("Next", f"{logs} Once you have fixed it, resume with --retry-failed.")
         if state != "failed":
             return question, nothing_yet
         after = retry if answer.failed else next_paragraph(spec, answer, state, failure=failure)
