@@ -287,7 +287,7 @@ class StackWorker:
             shape = self._family.shape(self._configs[half[0]])
             smaller = stack_id(shape, [self._keys[place] for place in half])
             with self._checkpoints.put(smaller, members) as directory:
-                if newest is not None:
+                if newest is not None and not self._checkpoints.check(self._job.stack_id):
                     own = shutil.ignore_patterns(MEMBERS, CONTENTS)
                     shutil.copytree(newest, directory, ignore=own, dirs_exist_ok=True)
         self._halved = True
