@@ -1,8 +1,9 @@
 """Code that a home may name. A home can come from somebody else, so reading one must not run code of its author.
 
 A sweep names its family and its probes as ``package.module:Class``. Reading a home imports only built-in ones,
-installed packages, and modules in folders that this user has named before: by starting a sweep whose code lies there,
-or with ``home trust FOLDER``. The folders are listed in the user's own configuration directory, never in a home.
+installed packages, modules that this user has run in a sweep, and modules in folders that this user has allowed with
+``home trust FOLDER``. A run allows its module or package alone: what is unpacked into the same folder later may be of
+somebody else. Modules and folders are listed in the user's own configuration directory, never in a home.
 Nothing is imported from the files of a home, through the working directory, or from a folder that others can write.
 
 A script is code, too: its command is run only from a search space that this user names. The scripts of a home, and the
@@ -57,26 +58,45 @@ MOST_BYTES = 16 << 20
 """Largest list of folders, or of scripts, that is read."""
 
 
+class Trusted(NamedTuple):
+    """A folder, and the module or package in it that this user has run, or "" for every module in the folder."""
+
+    folder: Path
+    top: str = ""
+
+
 class UntrustedCodeError(ValueError):
     """A home names code that must not be imported. The message says why, and how to allow it."""
 
 
 def list_path() -> Path:
-    """Return the file with this user's folders, one JSON string per line."""
+    """Return the file with this user's code, one JSON value per line: a folder, or a list of a folder and the name of a
+    module or package in it."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     directory = Path(given) if os.path.isabs(given) else Path.home() / ".config"
     return directory / "orchestrator" / "folders.jsonl"
 
 
+def trusted_code() -> list[Trusted]:
+    """Return the code that this user has named, the latest first. A list that others could write does not count."""
+    named = []
+    for value in _listed(list_path()):
+        match value:
+            case str(folder) | [str(folder)]:
+                named.append((folder, ""))
+            case [str(folder), str(top)] if top:
+                named.append((folder, top))
+    usable = [Trusted(Path(folder), top) for folder, top in named if os.path.isabs(folder) and "\0" not in folder]
+    return list(dict.fromkeys(reversed(usable)))
+
+
 def trusted_folders() -> list[Path]:
-    """Return the folders that this user has named, the latest first. A list that others could write does not count."""
-    listed = _listed(list_path())
-    named = [Path(folder) for folder in listed if os.path.isabs(folder) and "\0" not in folder]
-    return list(dict.fromkeys(reversed(named)))
+    """Return the folders of :func:`trusted_code`."""
+    return list(dict.fromkeys(code.folder for code in trusted_code()))
 
 
-def _listed(path: Path) -> list[str]:
-    """Return the texts in a list of this user, one JSON string per line. A list that others could write is empty."""
+def _listed(path: Path) -> list[Any]:
+    """Return the values in a list of this user, one JSON value per line. A list that others could write is empty."""
     try:
         status = path.stat()
         is_own = stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.getuid())
@@ -91,14 +111,14 @@ def _listed(path: Path) -> list[str]:
             named.append(json.loads(line))
         except ValueError:
             continue
-    return [text for text in named if isinstance(text, str)]
+    return named
 
 
-def _add_to(path: Path, text: str) -> None:
+def _add_to(path: Path, value: object) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
-        file.write(f"{json.dumps(text)}\n".encode())  # A single write keeps the lines of two programs apart.
+        file.write(f"{json.dumps(value)}\n".encode())  # A single write keeps the lines of two programs apart.
 
 
 def is_trusted(folder: str) -> bool:
@@ -106,12 +126,13 @@ def is_trusted(folder: str) -> bool:
     return os.path.isabs(folder) and "\0" not in folder and Path(folder).resolve() in trusted_folders()
 
 
-def trust(folder: Path) -> None:
-    """Add a folder to this user's list. Raises ``OSError`` if the list cannot be written."""
+def trust(folder: Path, top: str = "") -> None:
+    """Add a folder to this user's list, or only the module or package ``top`` in it. Raises ``OSError`` if the list
+    cannot be written."""
     folder, path = folder.resolve(), list_path()
-    if folder in trusted_folders():
+    if not {Trusted(folder), Trusted(folder, top)}.isdisjoint(trusted_code()):
         return
-    _add_to(path, str(folder))
+    _add_to(path, [str(folder), top] if top else str(folder))
 
 
 def scripts_path() -> Path:
@@ -159,11 +180,12 @@ def check_script(data: object) -> None:
 
 
 def trust_code_of(names: Iterable[str]) -> None:
-    """Trust the folders of the code that this user runs now, given by names such as ``package.module:Class``. Raises
-    ``OSError`` as :func:`trust`."""
-    for folder in dict.fromkeys(filter(None, map(folder_of, names))):
-        if not _is_installed(Path(folder)):
-            trust(Path(folder))
+    """Trust the modules that this user runs now, given by names such as ``package.module:Class``, with all of their
+    package. Raises ``OSError`` as :func:`trust`."""
+    for name in names:
+        folder = folder_of(name)
+        if folder and not _is_installed(Path(folder)):
+            trust(Path(folder), name.partition(":")[0].partition(".")[0])
 
 
 def folder_of(name: str) -> str:
@@ -231,7 +253,7 @@ class _Found(NamedTuple):
 def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
     """Import the code that a sweep in ``home`` names, so that reading the sweep finds it imported.
 
-    ``folder`` is the folder that the sweep says its code comes from; it counts only if this user has named it. Raises
+    ``folder`` is the folder that the sweep says its code comes from; it counts only if this user trusts it. Raises
     :class:`UntrustedCodeError` for code that must not be imported or was not found, and for an error in trusted code.
     """
     for name in names:
@@ -258,7 +280,7 @@ def _find(module: str, home: Path, folder: str) -> _Found:
     for place in _installed(top):
         if found := _located(module, place):
             return found
-    named = trusted_folders()
+    named = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
     own = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
     places = [own] if own in named and own is not None and own.is_dir() else named
     everywhere = [found for place in places if (found := _located(module, place))]
@@ -295,7 +317,10 @@ def _remedy(module: str, own: Path | None, home: Path) -> str:
         command = command_line("home", "trust", own)
         return f"its module {module} is in {own}, whose code was not allowed yet. Read it, then allow it: `{command}`"
     command = command_line("home", "trust", "FOLDER")
-    return f"no module named {module!r} was found in a folder that you use. Allow the folder that has it: `{command}`"
+    return (
+        f"no module named {module!r} was found in a folder that you use for it. Read the code, then allow its folder: "
+        f"`{command}`"
+    )
 
 
 def _installed(top: str) -> Iterator[Path]:

@@ -44,7 +44,7 @@ def home_command(
 
     The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
     so a file can be imported twice. `run ... --resume` continues a stopped sweep. Sweeps of your own models are read
-    only if their code is in a folder that you have used in `run`, or that you allow here: its code will be run.
+    only if you have run their module, or if you allow its folder here: the code in it will be run.
 
     Examples:
 

@@ -289,7 +289,7 @@ class StackWorker:
             smaller = stack_id(self._family.shape(self._configs[half[0]]), own_keys)
             members = [self._job.members[place] for place in half]
             with self._checkpoints.put(smaller, members) as directory:
-                if newest is not None:
+                if newest is not None and not self._checkpoints.check(self._job.stack_id):
                     own = shutil.ignore_patterns(MEMBERS, CONTENTS)
                     shutil.copytree(newest, directory, ignore=own, dirs_exist_ok=True)
         self._halved = True

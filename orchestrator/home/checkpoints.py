@@ -9,16 +9,24 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.foreign_files import own_path, parse_json, read_json, typed, whole_lines
+from orchestrator.home.foreign_files import (
+    MOST_JOURNAL_BYTES,
+    own_path,
+    parse_json,
+    read_bytes,
+    read_json,
+    typed,
+    whole_lines,
+)
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.machine.jobs import Member
-from orchestrator.system.files import entries, is_directory, whole_directory, write_whole
+from orchestrator.system.files import entries, is_directory, is_file, whole_directory, write_whole
 from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -92,7 +100,7 @@ class Checkpoints:
     def check(self, stack_id: str) -> str:
         """Return "" if a stack's newest checkpoint is intact. Otherwise drop it and return a message for the user."""
         newest = self.newest(stack_id)
-        flaw = "it is missing" if newest is None else flaw_of(newest)
+        flaw = "it is missing" if newest is None else flaw_of(newest) or _odd_file(newest)
         return self.drop_damaged(stack_id, flaw) if flaw else ""
 
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
@@ -124,6 +132,13 @@ class Checkpoints:
         return stacks
 
 
+def _odd_file(checkpoint: Path) -> str:
+    """Return the first link, pipe or device in a checkpoint as its flaw, or "". A learner would follow or wait for it,
+    even if the list of contents leaves it out."""
+    odd = (path for path in sorted(checkpoint.rglob("*")) if not (is_file(path) or is_directory(path)))
+    return next((f"{path.name} is not a plain file" for path in odd), "")
+
+
 def number_of(checkpoint: Path) -> int:
     """Return the number of a checkpoint in the order of its stack."""
     return int(checkpoint.suffix[1:])
@@ -138,8 +153,13 @@ class StackNotes:
     def begin(self, stack_id: str, members: Sequence[Member]) -> None:
         """Note that a stack is training. Remove an incomplete last line left by a full disk."""
         write_members(own_path(self._root / stack_id), members)
-        if (path := self._root / stack_id / PROGRESS).exists():
-            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        path = own_path(self._root / stack_id / PROGRESS)
+        try:
+            os.truncate(path, read_bytes(path, MOST_JOURNAL_BYTES).rfind(b"\n") + 1)
+        except FileNotFoundError:
+            return
+        except ValueError:  # Too large to be ours.
+            path.unlink()
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         note_progress(self._root / stack_id, [(key, evaluation)])
@@ -147,9 +167,10 @@ class StackNotes:
     def split(self, stack_id: str, parts: Mapping[str, Sequence[Member]]) -> None:
         """Note that smaller stacks, given by id, continue a stack's runs."""
         for part, members in parts.items():
-            if (self._root / stack_id).is_dir():
-                shutil.copytree(self._root / stack_id, self._root / part, dirs_exist_ok=True)
-            write_members(self._root / part, members)
+            write_members(own_path(self._root / part), members)
+            with suppress(FileNotFoundError, ValueError):  # Somebody else left a link or pipe, for example.
+                progress = read_bytes(self._root / stack_id / PROGRESS, MOST_JOURNAL_BYTES)
+                write_whole(own_path(self._root / part / PROGRESS), progress)
         self.end(stack_id)
 
     def end(self, stack_id: str) -> None:

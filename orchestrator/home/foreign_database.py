@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +24,12 @@ NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names another file (SQLite's file format, section 3)."""
 WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
 """A word or a sign of a definition, without the quotes around names."""
+OWN_TABLES = ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
+"""Tables that SQLite itself makes, such as those of ``ANALYZE``."""
+LONGEST_VALUE = 4 << 20
+"""Bytes of a value. An expression in the schema could compute a larger one in each row."""
+LONGEST_QUERY_S = 5.0
+"""Seconds for all queries of a connection."""
 
 Schema = frozenset[tuple[str, str]]
 """Tables, indexes, views and triggers, each by name with the words of its definition."""
@@ -41,6 +48,9 @@ def open_database(database: Path, *, to_write: bool = False) -> Iterator[sqlite3
     address = f"{database.resolve().as_uri()}?mode={'rwc' if to_write else 'ro'}"
     with closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_S, isolation_level=None)) as connection:
         connection.text_factory = lambda text: text.decode(errors="replace")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        end = time.monotonic() + TIMEOUT_S + LONGEST_QUERY_S
+        connection.set_progress_handler(lambda: time.monotonic() > end, 100)
         yield connection
 
 
@@ -51,10 +61,15 @@ def _end(path: Path) -> bytes:
 
 
 def schema_of(connection: sqlite3.Connection) -> Schema:
-    """Return the schema of a database without SQLite's own tables, such as those of ``ANALYZE``.
+    """Return the schema of a database without :data:`OWN_TABLES`.
 
+    The schema is a table that can be edited, so the name ``sqlite_...`` alone does not make a trigger SQLite's own.
     The words of a definition are sorted: MLflow writes the values of a constraint from a set, whose order differs
     between processes.
     """
-    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    return frozenset((str(name), " ".join(sorted(WORD.findall(str(sql))))) for name, sql in rows)
+    rows = [
+        (str(name), str(sql))
+        for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
+    ]
+    others = [(name, sql) for name, sql in rows if not (name in OWN_TABLES and sql.startswith(f"CREATE TABLE {name}("))]
+    return frozenset((name, " ".join(sorted(WORD.findall(sql)))) for name, sql in others)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import tarfile
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from orchestrator.home.archive import import_home
-from orchestrator.home.checkpoints import Checkpoints, StackNotes
+from orchestrator.home.checkpoints import CHECKPOINT, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import Home, last_written
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.journal import Answered, Journal, read_journal
@@ -28,6 +30,7 @@ from tests.cli.program import Program, command
 from tests.home.hostile import DEEP, archive_of, signed
 from tests.home.test_hostile import in_time, told
 from tests.sweep.sweeps import spec
+from trainables.base import Evaluation
 
 
 @pytest.fixture
@@ -397,6 +400,62 @@ def test_a_sweep_that_is_driven_does_not_write_through_links(part: str, home: Ho
             pass
     assert list(victim.parent.iterdir()) == [victim]
     assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["link", "link to a device", "pipe"])
+def test_the_progress_of_a_stack_is_not_written_through_a_link(kind: str, home: Home, victim: Path) -> None:
+    """The driver cuts the incomplete last line of the progress that it finds."""
+    files = home.sweep(home.sweep_ids()[0])
+    victim.write_text("a line\nand a last one without an end")
+    progress = files.stacks / "stack" / PROGRESS
+    progress.parent.mkdir(parents=True)
+    {"link": lambda: progress.symlink_to(victim), "pipe": lambda: pipe(progress)}.get(kind, lambda: device(progress))()
+    with in_time():
+        StackNotes(files.stacks).begin("stack", [])
+        StackNotes(files.stacks).evaluated("stack", "key", Evaluation(1, 0.5, {"add": 0.5}))
+    assert victim.read_text() == "a line\nand a last one without an end"
+    assert list(read_progress(progress.parent)) == ["key"]
+
+
+@pytest.mark.parametrize("name", [PROGRESS, "other"])
+def test_what_a_link_among_notes_names_is_not_copied_to_smaller_stacks(name: str, home: Home, victim: Path) -> None:
+    files = home.sweep(home.sweep_ids()[0])
+    notes = StackNotes(files.stacks)
+    notes.begin("stack", [])
+    (files.stacks / "stack" / name).symlink_to(victim)
+    (files.stacks / "half").symlink_to(victim.parent)
+    notes.split("stack", {"half": [], "other-half": []})
+    assert not [path for path in files.stacks.rglob("*") if path.is_file() and path.read_text() == "mine"]
+    assert list(victim.parent.iterdir()) == [victim]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_checkpoint_with_a_link_or_pipe_is_dropped_although_its_contents_do_not_list_it(
+    kind: str, home: Home, victim: Path
+) -> None:
+    """A learner would wait for the pipe."""
+    files = home.sweep(home.sweep_ids()[0])
+    checkpoints = Checkpoints(files.checkpoints)
+    with checkpoints.put("stack", []) as directory:
+        (directory / CHECKPOINT).mkdir()
+    path = files.checkpoints / "stack.1" / CHECKPOINT / "stack.safetensors"
+    path.symlink_to(victim) if kind == "link" else pipe(path)
+    assert "stack.safetensors is not a plain file" in checkpoints.check("stack")
+    assert checkpoints.stacks() == []
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "values", ["hex(zeroblob(400000000 + id))", "substr(replace(hex(zeroblob(800000)), '0', 'ab') || id, 1, 32)"]
+)
+def test_a_record_that_computes_without_end_is_not_waited_for(values: str, home: Home) -> None:
+    with closing(sqlite3.connect(home.root / "mlflow.db")) as connection:
+        connection.execute("CREATE TABLE runs (id INTEGER)")
+        connection.executemany("INSERT INTO runs VALUES (?)", [(number,) for number in range(10_000)])
+        connection.execute(f"ALTER TABLE runs ADD COLUMN run_uuid TEXT GENERATED ALWAYS AS ({values}) VIRTUAL")
+        connection.commit()
+    with in_time():
+        assert any("mlflow.db cannot be read" in thing for thing in foreign_things(home))
 
 
 def test_a_list_of_stop_requests_of_any_content_is_read(home: Home) -> None:

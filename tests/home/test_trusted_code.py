@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -10,11 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import trusted_code
+from orchestrator import trusted_code as trusting
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Begun, to_line
 from orchestrator.home.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
-from orchestrator.trusted_code import list_path, trust, trusted_folders, writable_by_others
+from orchestrator.trusted_code import (
+    list_path,
+    trust,
+    trust_code_of,
+    trusted_code,
+    trusted_folders,
+    writable_by_others,
+)
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process
 from tests.sweep.sweeps import FAMILY, spec
@@ -126,7 +134,7 @@ def test_files_of_a_record_cannot_name_code_next_to_them(route: str, foreign: Pa
     own.write_text(f"like: {files / 'search_space.yaml'}\nname: own\n")
     words = {"plan": ("plan", "search_space.yaml"), "like": ("plan", own), "trust": ("home", "trust", ".")}[route]
     message = in_folder(files, *words, home=None).refused()
-    assert "'evil' was found in a folder that you use" in message or "what is in a home is data" in message
+    assert "'evil' was found in a folder that you use for it" in message or "what is in a home is data" in message
     assert not (tmp_path / "marker").exists()
 
 
@@ -141,6 +149,50 @@ def test_a_home_cannot_name_code_next_to_where_it_is_read(folder: str, foreign: 
     assert str(foreign) in allowed.out
     assert "2 runs" in in_folder(foreign, "sweeps").out or "32 runs" in in_folder(foreign, "sweeps").out
     assert (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("module", ["evil", "unpacked.evil", "unpacked.package.evil"])
+def test_a_run_in_a_folder_does_not_allow_other_code_in_it(module: str, foreign: Path, tmp_path: Path) -> None:
+    """The user unpacks files of somebody else, a home and a module, in the folder of their own models."""
+    own = tmp_path / "work" / "own_models_here.py"
+    own.write_text("from tests.families import LogisticFamily as E\n")
+    sys.path.append(str(foreign))
+    importlib.import_module("own_models_here")
+    trust_code_of(["own_models_here:E"])
+    assert trusted_code() == [(foreign, "own_models_here")]
+    place = foreign.joinpath(*module.split(".")).with_suffix(".py")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(foreign / "beside.py", place)
+    shutil.move(foreign / "results", foreign / "unpacked" / "home")
+    home = Home(foreign / "unpacked" / "home")
+    [sweep_id] = home.sweep_ids()
+    named(home.sweep(sweep_id).directory, module, folder=str(foreign))
+    with pytest.raises(UnreadableError, match="whose code was not allowed yet"):
+        load_sweep(home, sweep_id)
+    named_in(home.sweep(sweep_id).journal, Path())
+    with pytest.raises(UnreadableError, match="was found in a folder that you use for it"):
+        load_sweep(home, sweep_id)
+    assert not (tmp_path / "marker").exists()
+    sys.modules.pop("own_models_here")
+    home.sweep(sweep_id).spec.write_text(home.sweep(sweep_id).spec.read_text().replace(module, "own_models_here"))
+    assert load_sweep(home, sweep_id).spec.family == "own_models_here:E"
+    sys.modules.pop("own_models_here")
+
+
+MISSING = ("msvcrt", "_winapi", "cython", "org", "winreg", "backports", "brotli", "chardet", "uvloop", "ujson")
+"""Modules that libraries import if they are installed."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [".", "sweeps"])
+def test_files_in_a_home_are_not_imported_if_it_is_the_working_directory(place: str, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    write_sweep(home)
+    for name in MISSING:
+        (home.root / place / f"{name}.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
+    in_folder(home.root / place, "plan", "add_vs_add_prod", home=None).succeeded()
+    in_folder(home.root / place, "probe", home.sweep_ids()[0], home=str(home.root))
+    assert not (tmp_path / "marker").exists()
 
 
 def test_a_folder_that_others_can_write_is_not_imported_from(foreign: Path, tmp_path: Path) -> None:
@@ -204,13 +256,13 @@ def named_in(journal: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("module", ["antigravity", "os.path.x", "..evil", "pip.__main__", "this", "a b"])
 def test_no_module_of_python_and_no_program_is_imported(module: str, tmp_path: Path) -> None:
-    with pytest.raises(trusted_code.UntrustedCodeError):
-        trusted_code.import_named([f"{module}:E"], tmp_path)
+    with pytest.raises(trusting.UntrustedCodeError):
+        trusting.import_named([f"{module}:E"], tmp_path)
     assert module not in sys.modules
 
 
 def test_installed_packages_and_own_modules_are_imported(tmp_path: Path) -> None:
-    trusted_code.import_named(["trainables.probes.mistakes:Mistakes", "listops", "sklearn.dummy:X", None, 5], tmp_path)
+    trusting.import_named(["trainables.probes.mistakes:Mistakes", "listops", "sklearn.dummy:X", None, 5], tmp_path)
     assert "sklearn.dummy" in sys.modules
 
 

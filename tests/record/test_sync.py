@@ -247,12 +247,29 @@ def test_files_next_to_the_record_do_not_lead_elsewhere(
     assert (tmp_path / "victim" / "file").read_text() == "mine"
 
 
+OWN = ("sqlite_of_mlflow", "sqlite_stat1")
+"""Names that SQLite refuses in statements, but not in its table of the schema."""
+
+
+def write_schema(kind: str, name: str, definition: str) -> str:
+    """Return a statement that adds to the table of the schema, as if the file had been edited."""
+    values = f"'{kind}', '{name}', 'runs', 0, 'CREATE {kind.upper()} {name} {definition}'"
+    return f"INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) VALUES ({values})"
+
+
 @pytest.mark.parametrize(
     "statements",
     [
         ("ALTER TABLE tags RENAME TO other", f"CREATE VIEW tags AS SELECT other.* FROM other, ({ENDLESS})"),
         (f"CREATE TRIGGER x BEFORE UPDATE ON runs BEGIN INSERT INTO tags SELECT i, i, i FROM ({ENDLESS}); END",),
         ("ALTER TABLE runs ADD COLUMN x TEXT CHECK (length(hex(zeroblob(400000000))) > 0)",),
+        *(
+            (
+                "PRAGMA writable_schema = ON",
+                write_schema("trigger", name, f"BEFORE UPDATE ON runs BEGIN SELECT i FROM ({ENDLESS}); END"),
+            )
+            for name in OWN
+        ),
     ],
 )
 def test_a_record_with_views_or_triggers_of_somebody_else_is_refused(

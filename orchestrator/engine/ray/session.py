@@ -191,8 +191,8 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or ""
     without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
-    # Actors inherit it, so they can import a family from a module in this directory.
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*sys.path, os.getcwd()])))
+    # Actors inherit it, so they find the modules that this process finds. In Python, "" is the working directory.
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(map(os.path.abspath, sys.path)))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     try:
