@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.home import foreign_database
 from orchestrator.home.archive import import_home
 from orchestrator.home.checkpoints import CHECKPOINT, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import Home, last_written
@@ -448,10 +449,13 @@ def test_a_checkpoint_with_a_link_or_pipe_is_dropped_although_its_contents_do_no
 @pytest.mark.parametrize(
     "values", ["hex(zeroblob(400000000 + id))", "substr(replace(hex(zeroblob(800000)), '0', 'ab') || id, 1, 32)"]
 )
-def test_a_record_that_computes_without_end_is_not_waited_for(values: str, home: Home) -> None:
+def test_a_record_that_computes_without_end_is_not_waited_for(
+    values: str, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_database, "LONGEST_QUERY_S", 1.0)
     with closing(sqlite3.connect(home.root / "mlflow.db")) as connection:
         connection.execute("CREATE TABLE runs (id INTEGER)")
-        connection.executemany("INSERT INTO runs VALUES (?)", [(number,) for number in range(10_000)])
+        connection.executemany("INSERT INTO runs VALUES (?)", [(number,) for number in range(100_000)])
         connection.execute(f"ALTER TABLE runs ADD COLUMN run_uuid TEXT GENERATED ALWAYS AS ({values}) VIRTUAL")
         connection.commit()
     with in_time():
