@@ -137,12 +137,14 @@ class PairDesign:
             return np.diag(growth_S), np.diag(value_S)
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
-        mix_DST, baseline_DST = mix_DS[:, :, None], baseline_DT[:, None, :]
-        better_DST = mix_DST > baseline_DST
-        if self.decided is Direction.MORE:
-            ratio_ST, better_DST = 1 / ratio_ST, ~better_DST
-        rise_ST = ratio_ST / self._at_least
-        growth_ST: Floats = (divergence(mix_DST, baseline_DST) * better_DST).mean(axis=0) * (rise_ST >= STEP)
+        sign = 1 if self.decided is Direction.FEWER else -1
+        rise_ST = ratio_ST**sign / self._at_least
+        # Only these pairs can raise the factor.
+        place_S, place_T = np.nonzero(rise_ST >= STEP)
+        mix_DP, baseline_DP = mix_DS[:, place_S], baseline_DT[:, place_T]
+        better_DP = sign * mix_DP > sign * baseline_DP
+        growth_ST = np.zeros_like(rise_ST)
+        growth_ST[place_S, place_T] = (divergence(mix_DP, baseline_DP) * better_DP).mean(axis=0)
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -80,6 +80,16 @@ class TransitionDesign:
         return surrogate
 
     @cached_property
+    def _weights(self) -> Floats:
+        """Posterior probability of each curve."""
+        return self.surrogate.weights()
+
+    @cached_property
+    def _gains(self) -> dict[tuple[tuple[int, int], ...], Floats]:
+        """Results of :meth:`information`. Mixes that need no run are asked again at every decision."""
+        return {}
+
+    @cached_property
     def _places(self) -> Floats:
         """Transition on each curve, in ln size."""
         return self.surrogate.crossings(LEVEL)
@@ -88,7 +98,7 @@ class TransitionDesign:
     def interval(self) -> tuple[float, float, float]:
         """Lower end, median and upper end of the transition's interval, in ln size."""
         order = np.argsort(self._places)
-        cumulative = np.cumsum(self.surrogate.weights()[order])
+        cumulative = np.cumsum(self._weights[order])
         places = np.searchsorted(cumulative, np.array(QUANTILES) * cumulative[-1])
         low, median, high = (float(place) for place in self._places[order][places])
         return low, median, high
@@ -119,7 +129,7 @@ class TransitionDesign:
             own = [seed for seed in seeds if (size, seed) not in known and (size, seed) not in pending]
             return [Request(self.mix, size, seed) for seed in sorted(own, key=lambda seed: used[seed])[:count]]
 
-        weight_D = self.surrogate.weights()
+        weight_D = self._weights
         above = float(weight_D[self._places > math.log(sizes[-1])].sum())
         below = float(weight_D[self._places < math.log(sizes[0])].sum())
         for outside, end in ((above, -1), (below, 0)):
@@ -139,11 +149,17 @@ class TransitionDesign:
     def information(self, pending: Mapping[int, int]) -> Floats:
         """Return the mutual information, in nats, between the transition and another run at each size. Each of the
         ``pending`` runs, a number by size, counts as a soft label, the prediction for its size."""
+        key = tuple(sorted(pending.items()))
+        if key not in self._gains:
+            self._gains[key] = self._information(key)
+        return self._gains[key]
+
+    def _information(self, pending: Sequence[tuple[int, int]]) -> Floats:
         sizes = self.problem.sizes
-        weight_D = self.surrogate.weights()
+        weight_D = self._weights
         learns_CD = np.stack([self.surrogate.curves(size) for size in sizes])
         log_D = np.zeros_like(weight_D)
-        for size, count in sorted(pending.items()):
+        for size, count in pending:
             learns_D = self.surrogate.curves(size)
             predicted = float(learns_D @ weight_D)
             log_D += count * (predicted * np.log(learns_D) + (1 - predicted) * np.log1p(-learns_D))
