@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import shlex
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,7 +19,7 @@ from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import PATIENT, RaySession
 from orchestrator.machine.resources import Resources
-from orchestrator.system.errors import UserError
+from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, line, process
 from tests.sweep.sweeps import spec
 
@@ -101,3 +104,35 @@ def test_the_dashboard_answers_on_loopback() -> None:
         assert session.dashboard_url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(session.dashboard_url, timeout=60) as answer:
             assert b"Ray Dashboard" in answer.read()
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_what_a_failed_start_of_ray_leaves_is_ended_before_the_next(
+    failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray gives up on its raylet after 30 s of a busy machine and leaves the processes that it has started."""
+    left: list[subprocess.Popen[bytes]] = []
+
+    def start(**settings: object) -> SimpleNamespace:
+        assert all(process.poll() is not None for process in left), "processes of the last start still run"
+        if len(left) == failures:
+            return SimpleNamespace(dashboard_url="127.0.0.1:8265")
+        program = "import time; time.sleep(600)"
+        left.append(subprocess.Popen([sys.executable, "-c", program, f"--log_dir={settings['_temp_dir']}/logs"]))
+        raise Exception("The current node timed out during startup")
+
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path.parent)])
+    monkeypatch.setattr(session, "_init", start)
+    monkeypatch.setenv("PYTHONPATH", "")
+    try:
+        if failures == 1:
+            assert session._start_here(tmp_path, dashboard=True) == "http://127.0.0.1:8265"
+        else:
+            with pytest.raises(SweepError, match="does not start on this machine"):
+                session._start_here(tmp_path, dashboard=False)
+        assert all(process.poll() is not None for process in left)
+        assert other.poll() is None
+    finally:
+        for process_left in (*left, other):
+            process_left.kill()
+            process_left.wait()

@@ -28,6 +28,8 @@ from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
 
+log = logging.getLogger(__name__)
+
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """Variable that opens Ray's ports to other machines if it is 1. If it is 0, Ray uses 127.0.0.1 and listens only there,
 as it always does on macOS and Windows."""
@@ -195,22 +197,40 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(map(os.path.abspath, sys.path)))
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
-    try:
-        with _without_hangup():
-            context = _init(
-                address="local",  # Without it, Ray would join the cluster that was started last, by any user.
-                job_config=job,
-                include_dashboard=dashboard,
-                dashboard_host="127.0.0.1",
-                num_cpus=detect().cpus,  # By default Ray counts all cores, not only those available to this process.
-                _temp_dir=str(temporary),
-            )
-    except Exception as error:
-        # Ray raises a bare Exception if its raylet has not started within 30 s.
-        if type(error) is not Exception and not isinstance(error, STARTING):
-            raise
-        raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
+    settings = {
+        "address": "local",  # Without it, Ray would join the cluster that was started last, by any user.
+        "job_config": job,
+        "include_dashboard": dashboard,
+        "dashboard_host": "127.0.0.1",
+        "num_cpus": detect().cpus,  # By default Ray counts all cores, not only those available to this process.
+        "_temp_dir": str(temporary),
+    }
+    for last in (False, True):
+        try:
+            with _without_hangup():
+                context = _init(**settings)
+            break
+        except Exception as error:
+            _end_started(temporary)
+            # Ray raises a bare Exception if its raylet has not started within 30 s.
+            if type(error) is not Exception and not isinstance(error, STARTING):
+                raise
+            if last or isinstance(error, ValueError):
+                raise SweepError(
+                    f"Ray does not start on this machine, which may be too busy for it: {error}"
+                ) from error
+            log.info("Ray has not started, perhaps because this machine is busy; once more")
     return f"http://{context.dashboard_url}" if dashboard else ""
+
+
+def _end_started(temporary: Path) -> None:
+    """End what Ray has started with its files in a temporary directory, which it leaves behind if it fails."""
+    ray.shutdown()
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if any(str(temporary) in word for word in child.cmdline()):
+                child.kill()
+                child.wait(timeout=ANSWER_WITHIN_S)
 
 
 def _join(address: str) -> None:
