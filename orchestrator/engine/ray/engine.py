@@ -94,9 +94,8 @@ class RayEngine(Engine):
             else:
                 if not campaign.done:
                     raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
-        for stack_id in list(
-            campaign.table.stacks
-        ):  # When a sweep stops, some trials wait for a process or were killed.
+        # When a sweep stops, some trials wait for a process or were killed.
+        for stack_id in list(campaign.table.stacks):
             campaign.stack_ended(stack_id)
         shutil.rmtree(files.tune, ignore_errors=True)
 

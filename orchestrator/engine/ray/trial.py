@@ -81,12 +81,12 @@ class StackTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         if self._setup is None:
             return {REPORT: StackReport(broken=self._unusable), "done": True}
+        job = self._job.open()
+        runs = ", ".join(f"{run.label} seed {run.seed}" for run in job.runs)
+        setproctitle(f"{TITLE} {job}: {runs}")  # At each step, because Ray sets its own title at each call.
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
-            job = self._job.open()
-            runs = ", ".join(f"{run.label} seed {run.seed}" for run in job.runs)
-            setproctitle(f"{TITLE} {job}: {runs}")
             self._worker = StackWorker(self._setup, job)
         report = self._worker.advance()
         return {REPORT: report, "done": self._worker.done}
