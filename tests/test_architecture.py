@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 
 import pytest
@@ -31,8 +32,13 @@ def imports(source: str, module: str, *, package: bool = False) -> set[str]:
     return names
 
 
-def modules(folder: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield every module under ``folder``, or the single file of that name, with its imports."""
+@cache
+def modules(folder: str) -> tuple[tuple[str, set[str]], ...]:
+    """Return every module under ``folder``, or the single file of that name, with its imports."""
+    return tuple(_modules(folder))
+
+
+def _modules(folder: str) -> Iterator[tuple[str, set[str]]]:
     paths = [ROOT / f"{folder}.py"] if (ROOT / f"{folder}.py").is_file() else sorted((ROOT / folder).rglob("*.py"))
     assert paths, f"nothing found under {folder}: a rule about it would hold for no reason"
     for path in paths:

@@ -107,7 +107,7 @@ def test_a_list_continues_after_its_driver_was_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ray", "processes"])
+@pytest.mark.parametrize("name", [pytest.param("ray", marks=pytest.mark.night), "processes"])
 def test_a_list_survives_a_killed_worker_a_stop_and_a_resume(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.night)])
 def test_a_killed_driver_leaves_no_process(engine: str, example: Path) -> None:
     sweep = Disturbed(example, engine, random.Random(0))
     wait_for(lambda: scripts_in(example) and sweep.progress(), 200, sweep.log)

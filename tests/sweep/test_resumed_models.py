@@ -65,7 +65,7 @@ def curves(home: Path) -> dict[int, object]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.night)])
 def test_a_killed_run_continues_with_the_scores_of_an_undisturbed_one(
     engine: str, tmp_path: Path, run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
