@@ -79,6 +79,7 @@ bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a C
 	$(BIN)/python -m tests.bench.throughput --device cpu --quick
 	$(BIN)/python -m tests.bench.overhead --runs 200
 	$(BIN)/python -m tests.bench.first_step
+	$(BIN)/python -m tests.bench.decisions --runs 400
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
