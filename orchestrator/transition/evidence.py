@@ -16,8 +16,9 @@ direction. If the mixes are equally good, it exceeds 20 in either direction with
 inequality), however often one looks and whenever one stops.
 
 Pairs of which an earlier analysis knew the outcomes are another matter, because the sizes or the bar may have been
-chosen with their help. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)): the
-largest of k + 1 e-values divided by k + 1 is at most their mean, which is an e-value.
+chosen with their help. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)), so
+that this analysis decides wrongly with at most 1 / (k + 1) of the usual probability
+(:mod:`orchestrator.home.earlier_looks`).
 
 A direction is decided over all sizes together: at some of the sizes tried, one side learns more often. Where that is,
 the *parts* say (:class:`Part`): the sizes tried, in up to three ranges, each with the evidence of its own pairs.
