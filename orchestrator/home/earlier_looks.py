@@ -1,8 +1,8 @@
 """Earlier sweeps of a home that looked at the runs of a new comparison.
 
 A test of runs whose outcomes are known is chosen after they were seen. Someone who asks twelve times, each time with
-another bar or other sizes, and believes the best answer, is misled more often than ``search.error`` says. So the k-th analysis
-of the same runs has its odds divided by k. The chance that any of n analyses decides wrongly is then at most
+another bar or other sizes, and believes the best answer, is misled more often than ``search.error`` says. So the k-th
+analysis of the same runs has its odds divided by k. The chance that any of n analyses decides wrongly is then at most
 ``search.error`` times 1 + 1/2 + ... + 1/n, which is 3.1 for twelve, in place of n times ``search.error``. As they share
 runs, it is lower: in 100 simulated sweeps without a difference, one of twelve analyses decided in 6, and in 11 with all
 odds (``tests/search/test_validity.py``).
