@@ -40,7 +40,7 @@ from tests.sweep.sweeps import scripted
 from trainables.base import Outcome, Status
 
 LIMIT_S = 240.0
-"""Seconds after which a check fails, because the engine does not end. Starting processes may take half of it."""
+"""Seconds after which a check fails, because the engine does not end. A busy machine starts processes slowly."""
 Place = tuple[str, int, int]
 """Mix, size and seed of a run."""
 
