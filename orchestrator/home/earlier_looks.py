@@ -13,6 +13,7 @@ Neither counts as another analysis.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import MOST_LOOKS, SweepSpec
 from orchestrator.transition.evidence import Block
+
+log = logging.getLogger(__name__)
 
 RULES = ("search.method", "search.error", "search.learned")
 TEST = ("sizes", "seed", "seeds", *RULES)
@@ -51,7 +54,7 @@ class _Earlier:
     looks: int
 
     def continues(self, other: _Earlier) -> bool:
-        """Return True if both are one test, of which the other sweep made the first part, as with ``--extend``."""
+        """Return True if this sweep continued the other's test, as with ``--extend``."""
         if self.test is None or other.test is None:
             return False
         same_rules = self.test[-len(RULES) :] == other.test[-len(RULES) :]
@@ -60,11 +63,16 @@ class _Earlier:
 
 def earlier_looks(spec: SweepSpec, home: Home) -> dict[str, Looks]:
     """Return the analyses that sweeps of a home made of each comparison of ``spec`` with some of the same runs, by mix.
-    Comparisons whose runs nobody has analyzed are left out."""
+    Leave out comparisons whose runs no sweep has analyzed. Log sweeps that cannot be read: they are not counted."""
     baselines = {mix.name: spec.baseline_of(mix).name for mix in spec.mixes if mix != spec.baseline_of(mix)}
     earlier: dict[str, list[_Earlier]] = {}
     for sweep_id in reversed(home.sweep_ids()) if baselines else ():
-        for mix, blocks in _shared(spec, home, sweep_id, baselines).items():
+        try:
+            shared = _shared(spec, home, sweep_id, baselines)
+        except (OSError, ValueError) as error:
+            log.warning(f"{sweep_id} cannot be read ({error}), so its analyses of these runs are not counted")
+            continue
+        for mix, blocks in shared.items():
             if (sweep := _read(spec, home, sweep_id, mix, blocks)) is not None:
                 earlier.setdefault(mix, []).append(sweep)
     test = _test_of(spec.to_dict())
@@ -86,7 +94,9 @@ def _shared(spec: SweepSpec, home: Home, sweep_id: str, baselines: Mapping[str, 
     """Return an earlier sweep's pairs, by mix, for the comparisons that it made with runs of ``spec``."""
     blocks: dict[str, list[Block]] = {}
     is_same: dict[str, bool] = {}
-    family, sizes, seeds = spec.make_family(), set(spec.sizes), set(spec.seed_list)
+    family = spec.make_family()
+    sizes = set(spec.sizes)
+    seeds = set(spec.seed_list)
     for entry in read_journal(home.sweep(sweep_id).journal):
         if isinstance(entry, Asked):
             for block in entry.blocks:
@@ -104,14 +114,15 @@ def _read(spec: SweepSpec, home: Home, sweep_id: str, mix: str, blocks: tuple[Bl
     """Return an earlier sweep with its pairs of a mix, or None if it asked about another task."""
     try:
         data: Any = strict_yaml.read(read_text(home.sweep(sweep_id).spec, MOST_SPACE_BYTES), sweep_id).data
-        looks = data.get("looks", {}).get(mix, 0)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):
         return _Earlier(sweep_id, blocks, None, 0)
-    if data.get("target") != spec.target:
+    values = flatten(data)
+    if values.get("target") != spec.target:
         return None
-    return _Earlier(
-        sweep_id, blocks, _test_of(data), looks if isinstance(looks, int) and 0 <= looks <= MOST_LOOKS else 0
-    )
+    looks = values.get(f"looks.{mix}", 0)
+    if not isinstance(looks, int) or not 0 <= looks <= MOST_LOOKS:
+        return _Earlier(sweep_id, blocks, None, 0)
+    return _Earlier(sweep_id, blocks, _test_of(data), looks)
 
 
 def _test_of(data: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ ENDING = 0.2
 UNSAFE = re.compile(r"[^\w .,+=()-]")
 """Characters of a shape that may not be part of a directory's name everywhere."""
 LONGEST_SHAPE = 150
-"""Maximum bytes of a shape in a directory's name, of which file systems allow 255."""
+"""Maximum bytes of a shape in a directory's name. File systems allow 255 for the whole name."""
 
 
 Member = Mapping[str, Any]
@@ -70,8 +70,8 @@ class Plan(ABC):
         """Take in the outcome of a job, which may have failed.
 
         The run is on disk, unless it failed: a plan that must know about failures after a crash writes them to disk
-        before it returns. ``trained_for`` is "" if this campaign trained the job, otherwise the sweep that did. A job
-        that was asked for again after its outcome was told is told again.
+        before it returns. ``trained_for`` is "" if this campaign trained the job, otherwise the sweep that did. A plan
+        that asks for a job again is told its outcome again.
         """
 
     @property

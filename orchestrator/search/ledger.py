@@ -1,7 +1,7 @@
 """Results and blocks of a search, added up as they come in, so that a decision costs the same after any number of runs.
 
-Everything here follows from the searcher's results and blocks alone, whatever their order. A :class:`Ledger` only saves
-adding them up again for each decision.
+A decision depends only on the searcher's results and blocks. A :class:`Ledger` keeps sums over them, so that no
+decision has to add them up again.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ and, with half of the weight, the alternative that earlier pairs predict. The pr
 direction. If the mixes are equally good, it exceeds 20 in either direction with probability at most 1/20 (Ville's
 inequality), however often one looks and whenever one stops.
 
-Pairs of which an earlier analysis knew the outcomes are another matter, because the sizes or the bar may have been
-chosen with their help. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)), so
+An earlier analysis may have used some of the same runs, and the sizes or the bar may have been chosen after seeing
+them. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)), so
 that this analysis decides wrongly with at most 1 / (k + 1) of the usual probability
 (:mod:`orchestrator.home.earlier_looks`).
 

@@ -49,15 +49,15 @@ def measure(mixes: int, runs: int, every: int) -> list[tuple[int, float, float |
     pending: list[Request] = []
     measured: list[tuple[int, float, float | None]] = []
     while len(searcher.results) < runs:
-        anew = None
+        seconds_anew = None
         if len(measured) % every == 0:
             twin, begun = twin_of(searcher), time.process_time()
             expected = twin.choose(searcher.pending, SLOTS - len(pending))
-            anew = time.process_time() - begun
+            seconds_anew = time.process_time() - begun
             assert expected == searcher.choose(searcher.pending, SLOTS - len(pending))
         begun = time.process_time()
         pending += searcher.ask(SLOTS - len(pending))
-        measured.append((len(searcher.results), time.process_time() - begun, anew))
+        measured.append((len(searcher.results), time.process_time() - begun, seconds_anew))
         if not pending:
             break
         request = pending.pop(0)
@@ -77,11 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("| runs before | ms per decision: mean, max | ms of a new searcher | ratio |\n|---|---|---|---|")
     for first in range(0, measured[-1][0] + 1, WINDOW):
         rows = [row for row in measured if first <= row[0] < first + WINDOW]
-        kept = [1000 * seconds for _, seconds, _ in rows]
-        anew = [1000 * seconds for _, _, seconds in rows if seconds is not None]
-        mean = float(np.mean(kept))
-        other = f"{np.mean(anew):.1f} | {np.mean(anew) / mean:.0f}" if anew else "- | -"
-        print(f"| {first} to {first + WINDOW - 1} | {mean:.1f}, {max(kept):.0f} | {other} |")
+        kept_ms = [1000 * seconds for _, seconds, _ in rows]
+        anew_ms = [1000 * seconds for _, _, seconds in rows if seconds is not None]
+        mean = float(np.mean(kept_ms))
+        other = f"{np.mean(anew_ms):.1f} | {np.mean(anew_ms) / mean:.0f}" if anew_ms else "- | -"
+        print(f"| {first} to {first + WINDOW - 1} | {mean:.1f}, {max(kept_ms):.0f} | {other} |")
 
 
 if __name__ == "__main__":

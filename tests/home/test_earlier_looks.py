@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,27 @@ def test_a_file_for_others_has_the_count_and_cannot_leave_it_out(tmp_path: Path)
 def test_a_wrong_count_in_a_file_is_refused(looks: dict[str, Any], says: str) -> None:
     with pytest.raises((InvalidDataError, ValueError), match=says.replace("+", r"\+")):
         asked(looks=looks)
+
+
+def lose_journal(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def leave_hole(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("damage", [leave_hole, lose_journal])
+def test_a_sweep_that_cannot_be_read_does_not_stop_another(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    run_here(asked(), tmp_path)
+    damage(Home(tmp_path).sweep(newest(tmp_path).id).journal)
+    assert comparison(run_here(asked(search={"learned": 0.6}), tmp_path)).looks == 0
+
+
+def test_a_sweep_whose_specification_was_changed_counts_as_another_test(tmp_path: Path) -> None:
+    run_here(asked(), tmp_path)
+    space = Home(tmp_path).sweep(newest(tmp_path).id).spec
+    space.write_text(space.read_text() + "looks: {add+prod: many}\n")
+    assert comparison(run_here(asked(), tmp_path)).looks == 1
