@@ -130,7 +130,8 @@ class PairDesign:
         raise the factor count, with more weight on large ratios, which certify all smaller factors too.
         """
         mix, baseline = self.runs.posteriors()
-        sizes, rng = self.problem.sizes, np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.runs.blocks)])
+        sizes = self.problem.sizes
+        rng = np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.runs.blocks)])
         mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
         if self.decided is None:
             growth_S, value_S = toward_one_side(mix_DS, baseline_DT)

@@ -213,7 +213,8 @@ class _Decision:
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]
         share *= self._searcher.budgets[mix]
-        runs, cost = self._ledger.ended[mix] + len(pending), self._ledger.spent[mix] + sum(pending)
+        runs = self._ledger.ended[mix] + len(pending)
+        cost = self._ledger.spent[mix] + sum(pending)
         return runs < share * self._settings.max_runs and cost < share * self._settings.most_spent
 
     def _runs_left(self, mix: str) -> int:
