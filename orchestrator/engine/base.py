@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.machine.jobs import Member
+from orchestrator.machine.resources import Resources
 from trainables.base import Evaluation, Outcome, RunConfig
 
 
@@ -24,6 +25,7 @@ class StackJob:
         keys: Keys of the runs in the driver. A worker whose code gives them other keys has other code.
         members: What the checkpoint says about each run, as JSON values.
         wanted: Indices in ``runs`` of the runs to train. The others have ended or are no longer wanted.
+        resources: Resources of the stack: those of the sweep, or a larger share of a GPU if a run did not fit into it.
         donors: Weights (safetensors) from which the runs continue, by the donor's key.
     """
 
@@ -32,6 +34,7 @@ class StackJob:
     keys: tuple[str, ...]
     members: tuple[Member, ...]
     wanted: tuple[int, ...]
+    resources: Resources
     donors: dict[str, bytes] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -56,6 +59,7 @@ class StackReport:
 
     Attributes:
         halves: Keys of two smaller stacks that replace this stack, which did not fit into memory.
+        needs_gpus: Share of a GPU that the stack's only run needs at least, because it did not fit into a smaller one.
         machine_error: The machine error that made the worker leave the stack.
         broken: Why the sweep must stop: the family broke its contract, or the worker has other code than the driver.
             A retry would fail in the same way.
@@ -63,6 +67,7 @@ class StackReport:
 
     runs: tuple[RunReport, ...] = ()
     halves: Sequence[Sequence[str]] = ()
+    needs_gpus: float = 0.0
     machine_error: str = ""
     broken: str = ""
     messages: tuple[str, ...] = ()

@@ -70,6 +70,7 @@ class Campaign:
         known: Jobs whose outcomes the plan knows already.
         limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory. A limit also applies
             to larger sizes.
+        resources: Resources of the stacks that start next. Their share of a GPU grows if a single run does not fit.
         stopping: True if no more stacks may start.
     """
 
@@ -84,6 +85,7 @@ class Campaign:
     def __post_init__(self, known: Iterable[tuple[Job, Outcome]]) -> None:
         files, setup = self.files, self.setup
         self.limits: dict[int, int] = {}
+        self.resources = setup.resources
         self.stopping = False
         self.machine_error = ""
         self.broken = ""
@@ -180,6 +182,7 @@ class Campaign:
             tuple(job.key for job in stack.jobs),
             tuple(self._members(stack)),
             tuple(wanted),
+            self.resources,
             {key: path.read_bytes() for key, path in weights.items() if path is not None},
         )
 
@@ -299,6 +302,8 @@ class Campaign:
                 self.ended(reported.key, reported.outcome, reported.files)
         if report.halves:
             self.stack_halved(stack_id, report.halves)
+        if report.needs_gpus:
+            self.stack_was_cramped(stack_id, report.needs_gpus)
         if report.broken:
             self._leave(stack_id)
             self.broken = self.broken or report.broken
@@ -384,6 +389,18 @@ class Campaign:
         with self._watched():
             self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
+
+    def stack_was_cramped(self, stack_id: str, gpus: float) -> None:
+        """Continue a stack of one run that did not fit into its share of a GPU. From now on every stack gets at least
+        ``gpus``: the others on that GPU use memory, too, so which of them fails is chance."""
+        stack, unfinished = self._leave(stack_id)
+        if unfinished:
+            self.table.interrupted.insert(0, stack)
+        if gpus > self.resources.gpus:
+            where = f"{self._family.size_axis} {stack.jobs[0].run.size}"
+            share = f"{self.resources.gpus:g} of a GPU"
+            log.warning(f"a run at {where} does not fit into {share}: stacks that start now have {gpus:g}")
+            self.resources = self.resources.model_copy(update={"gpu_per_stack": gpus})
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[Run]]:
         """Remove a stack from its worker and queue its unfinished runs before all others. Return both."""

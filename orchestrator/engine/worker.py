@@ -46,7 +46,7 @@ class StackWorker:
 
     def __init__(self, setup: Setup, job: StackJob) -> None:
         self._setup = setup
-        self._resources = setup.resources
+        self._resources = job.resources
         self._job = job
         self._family = setup.family.make()
         self._configs = job.runs
@@ -55,7 +55,7 @@ class StackWorker:
         self._foreign = self._other_code()
         self._checkpoints = _checkpoints_for(setup)
         self._probes = [load_probe(name) for name in setup.probes]
-        self._scratch = scratch(setup.resources.scratch)
+        self._scratch = scratch(self._resources.scratch)
         self._open = list(job.wanted)
         """Indices in the job of the unfinished runs."""
         self._places: list[int] = []
@@ -82,7 +82,9 @@ class StackWorker:
         if self._foreign:
             self._failed = True
             return StackReport(broken=self._foreign)
-        too_large, machine_error, broken = False, "", ""
+        too_large = False
+        needs_gpus = 0.0
+        machine_error = broken = ""
         try:
             if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
                 self._save()
@@ -98,9 +100,10 @@ class StackWorker:
             self.end_learner()
             raise RuntimeError(f"training called sys.exit({error.code!r})") from error
         except Exception as error:
-            too_large = is_out_of_memory(error) and len(self._open) > 1
-            machine_error = "" if too_large else self._machine_error(error)
-            if not (too_large or machine_error):
+            if is_out_of_memory(error):
+                too_large, needs_gpus = len(self._open) > 1, self._larger_share()
+            machine_error = "" if too_large or needs_gpus else self._machine_error(error)
+            if not (too_large or needs_gpus or machine_error):
                 self.end_learner()  # The exception interrupted a step, so the learner's state cannot be saved.
                 if lost := lost_device(error):
                     raise DeviceLostError(lost) from error
@@ -113,11 +116,11 @@ class StackWorker:
                 report = self._halve()
             except OSError as error:
                 machine_error = self._machine_error(error) or str(error)
-        if machine_error or broken:
+        if needs_gpus or machine_error or broken:
             self._failed = True
             self.end_learner()
             torch.cuda.empty_cache()
-            report = StackReport(machine_error=machine_error, broken=broken)
+            report = StackReport(needs_gpus=needs_gpus, machine_error=machine_error, broken=broken)
         if self.done:
             self.end_learner()  # Before the last report, so that the driver gets its messages.
         messages, self._messages = tuple(self._messages), []
@@ -163,6 +166,12 @@ class StackWorker:
             self._messages.append(difference)
             return ""
         return f"{difference}: it was changed in the meantime, or that machine has another copy"
+
+    def _larger_share(self) -> float:
+        """Return twice the share of a GPU that the only run has, at most a whole one, or 0 if there is no larger one.
+        Programs that share a GPU are not always held to their shares: the memory of a script is its own."""
+        gpus = self._resources.gpus
+        return min(1.0, 2 * gpus) if len(self._open) == 1 and 0 < gpus < 1 else 0.0
 
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error behind an exception, or "" if training raised it."""

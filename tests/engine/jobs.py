@@ -15,4 +15,6 @@ def job_for(sweep: Sweep, requests: Sequence[Request]) -> StackJob:
     family = sweep.spec.make_family()
     runs = tuple(map(sweep.spec.config, requests))
     members = tuple(asdict(request) for request in requests)
-    return StackJob("stack-1", runs, tuple(map(family.key, runs)), members, tuple(range(len(runs))))
+    return StackJob(
+        "stack-1", runs, tuple(map(family.key, runs)), members, tuple(range(len(runs))), sweep.spec.resources
+    )

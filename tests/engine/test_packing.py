@@ -19,8 +19,11 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.machine.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
+from orchestrator.system.errors import SweepError
 from tests.scripted import FAMILY, Event, events
 from tests.sweep.sweeps import ended, printed, quiet, run_here, spec
+from tests.training_scripts import script_spec, with_lines
+from trainables.base import Status
 
 pytestmark = pytest.mark.slow
 
@@ -119,3 +122,50 @@ def test_one_process_per_slot_trains_all_runs(cluster: MakeCluster, tmp_path: Pa
     turns = Counter(turn.process for turn in output)
     assert len(turns) == 4
     assert min(turns.values()) >= len(output) // 8, "a process had less than half of its share"
+
+
+CROWDED = """
+    peers = Path(given.checkpoint).resolve().parents[2] / "peers"
+    peers.mkdir(exist_ok=True)
+    own = peers / str(os.getpid())
+    own.touch()
+    living = [path for path in peers.iterdir() if Path("/proc", path.name).exists()]
+    if step == 2 and len(living) > 2:
+        print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", flush=True)
+        sys.exit(1)
+    if step == given.steps:
+        time.sleep(1)
+        own.unlink()
+"""
+
+
+def test_scripts_that_fill_a_gpu_together_get_larger_shares_of_it(cluster: MakeCluster, tmp_path: Path) -> None:
+    """Four scripts share a GPU that has memory for two of them."""
+    address = cluster({"num_cpus": 4, "num_gpus": 1})
+    code = with_lines(CROWDED, at="STEP")
+    resources = {"gpu_per_stack": 0.25}
+    wanted = script_spec(tmp_path / "code", code, seeds=2, settings={"steps": 6, "pace": 1.0}, resources=resources)
+    console = quiet()
+    run_here(wanted, tmp_path / "home", address=address, engine="ray", console=console)
+    outcomes = [entry.outcome for entry in ended(tmp_path / "home")]
+    assert [outcome.status for outcome in outcomes] == [Status.FINISHED] * 8
+    assert [[point.step for point in outcome.curve] for outcome in outcomes] == [[2, 4, 6]] * 8
+    assert "does not fit into 0.25 of a GPU: stacks that start now have 0.5" in printed(console)
+
+
+def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
+    cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    address = cluster({"num_cpus": 1, "num_gpus": 1})
+    resources = {"gpu_per_stack": 0.3, "max_stack": 1}
+    wanted = spec(family=FAMILY, sizes=[16], seeds=1, mixes=["add"], resources=resources, settings={"room": 0})
+    console = quiet()
+    with pytest.raises(SweepError, match="even one run at units 16 does not fit in memory"):
+        run_here(wanted, tmp_path, address=address, engine="ray", console=console)
+    assert ended(tmp_path) == []
+    said = [line for line in printed(console).splitlines() if "does not fit into" in line]
+    assert [line.partition("fit into ")[2] for line in said] == [
+        "0.3 of a GPU: stacks that start now have 0.6",
+        "0.6 of a GPU: stacks that start now have 1",
+    ]

@@ -85,13 +85,13 @@ class Room:
         self._slots = slots_on(ray.nodes(), resources)
         self._ahead = AHEAD if has_autoscaler() else 0
 
-    @property
-    def slots(self) -> int:
-        """Number of slots, at least 1 so that a stack waits if no node has room. An autoscaler raises the number."""
-        if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
-            self._counted_at = time.monotonic()
+    def slots(self, resources: Resources) -> int:
+        """Return the number of slots for stacks of these resources, at least 1 so that a stack waits if no node has
+        room. An autoscaler raises the number."""
+        if time.monotonic() - self._counted_at >= COUNT_EVERY_S or resources != self._resources:
+            self._counted_at, self._resources = time.monotonic(), resources
             nodes = [node for node in ray.nodes() if node["Alive"]]
-            slots, before = slots_on(nodes, self._resources), self._slots
+            slots, before = slots_on(nodes, resources), self._slots
             if slots != before:
                 self._slots = slots
                 room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"

@@ -17,7 +17,7 @@ from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of, needs_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.files import token_file
@@ -103,10 +103,9 @@ class RayEngine(Engine):
         # Tune would write through a link, and read files with pickle that are here before it starts.
         shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
-        needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         setup = campaign.setup
         shared = tune.with_parameters(StackTrial, family=setup.family.name, setup=Sealed(setup))
-        trainable = tune.with_resources(shared, needs)
+        trainable = tune.with_resources(shared, needs_of(self._resources))
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
             trainable,
