@@ -7,8 +7,8 @@ because notebooks rely on them.
     ``steps``, ``seconds`` (the run's share of its stack's training time); ``accuracy`` (the target's test score) and
     ``floor`` (the best constant answer's score); ``parameters`` (all trainable ones), ``core_parameters`` (those in the
     model's body); ``reused_from``, the sweep for which the run was trained, if it was another sweep or another mix;
-    then ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``probe/PROBE/NUMBER``, and further measures by their
-    own names (``measure/NAME`` if a column above has that name).
+    then ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``tuned/SETTING`` for every setting that was tuned,
+    ``probe/PROBE/NUMBER``, and further measures by their own names (``measure/NAME`` if a column above has that name).
 
 ``curves``, one row per evaluation and task:
     ``sweep``, ``key``, ``mix``, ``size``, ``seed``; ``step``, ``loss`` (in the family's unit),

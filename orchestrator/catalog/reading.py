@@ -17,9 +17,8 @@ from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.words.next_step import NextStep
+from orchestrator.report.words.next_step import NextStep, command_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError, did_you_mean, first_of
 from orchestrator.transition.evidence import Block
 from trainables.base import Evaluation, RunConfig, Status
@@ -153,13 +152,8 @@ class StoredSweep:
         return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))
 
     def command(self, step: NextStep | None = None) -> str:
-        """Return the command that follows a recommendation, using the sweep's own files, or resumes the sweep."""
-        if step is None:
-            words = ["--resume", self.id]
-        else:
-            words = [word for override in step.overrides for word in ("--set", override)]
-            words += ["--extend", self.id] if step.extends else []
-        return command_line("run", self.sweep.files.spec, *words, "--home", self.sweep.files.home.root)
+        """Return the command that follows a recommendation, or resumes the sweep."""
+        return command_of(self.sweep, step)
 
     def run(self, key: str) -> RunRecord:
         """Return the run with this key or unique prefix. Raises :class:`UserError`."""

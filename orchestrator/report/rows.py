@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from orchestrator.home.run_files import numbers_of
@@ -17,6 +18,8 @@ from orchestrator.transition.types import Estimate
 
 MEASURE = "measure/"
 """Prefix of measures whose names clash with other columns."""
+TUNED = "tuned/"
+"""Prefix of settings that were tuned for each mix."""
 COLUMNS = (
     *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "status", "steps"),
     *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
@@ -131,6 +134,7 @@ def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
 def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
     spec, family = sweep.spec, sweep.spec.make_family()
+    tuned = () if spec.tune is None else tuple(spec.tune.settings)
     values = []
     for run in runs:
         config, outcome, count = run.config, run.outcome, family.parameters(run.config.size)
@@ -140,6 +144,7 @@ def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
         row = dict(zip(COLUMNS, (*about, *ended, count.total, count.core, run.found_in), strict=True))
         row |= {f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()}
         row |= {f"floor/{task}": floor for task, floor in outcome.floor.items()}
+        row |= {f"{TUNED}{name}": attrgetter(name)(config.settings) for name in tuned}
         row |= numbers_of(run.directory)
         for name, value in outcome.measures.items():
             if name != "seconds":

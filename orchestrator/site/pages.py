@@ -30,6 +30,7 @@ from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
+from orchestrator.system.text import exact
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30
@@ -85,6 +86,7 @@ class SweepPages:
             notes=notes,
             legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
+            scales=[f"{axis} {exact(low)} to {exact(high)}" for axis, (low, high) in axes.items()],
             intervals=lambda answer: intervals(answer, axes[answer.size_axis]),
             age=lambda when: age(now, when),
         )

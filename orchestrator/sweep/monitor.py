@@ -12,12 +12,13 @@ from functools import lru_cache
 from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import Run
-from orchestrator.report.words.transitions import asymptote_words, estimate
+from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
 from orchestrator.transition.estimate import transition
+from orchestrator.transition.evidence import LEARNED
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 
@@ -44,6 +45,9 @@ class Monitor:
         self._family = plan.sweep.spec.make_family()
         self._left: tuple[tuple[int, int], float, float] | None = None
         """State from which the seconds left were computed, the time of the computation, and the result."""
+        self._learned = float(plan.sweep.spec.search.settings.get("learned", LEARNED))
+        self._planned_pace: float | None = None
+        """Seconds of the runs so far as a multiple of the plan's, None until it is known."""
         self._next_left_at = self._begun
         self._took_s = 0.0
         self.refresh()
@@ -56,14 +60,17 @@ class Monitor:
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
             left_s=self._left_s(),
+            pace=self._planned_pace,
             grid_s=cost_of(spec, self._ended).grid_s,
-            so_far={mix: _so_far(runs, spec.sizes) for mix, runs in ended.items() if runs},
+            so_far={mix: _so_far(runs, spec.sizes, self._learned) for mix, runs in ended.items() if runs},
             warnings=(warning, *self._latest.warnings) if warning else self._latest.warnings,
         )
 
     def look(self) -> None:
-        """Take a new snapshot unless the last is very recent."""
-        if time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SHARE):
+        """Take a new snapshot unless the last is very recent. The first run after a pause is always shown: without Ray,
+        the driver is busy with it until its first evaluation."""
+        is_new = not self._latest.in_flight and bool(self._campaign.training)
+        if is_new or time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SHARE):
             self.refresh()
 
     def refresh(self) -> None:
@@ -135,6 +142,8 @@ class Monitor:
         if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
+            planned = sum(self._expected.get(record.config.size, 0.0) for record in ended if not record.found_in)
+            self._planned_pace = passed / planned if planned and computed else by_rate
             workers = self._campaign.slots
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
             self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
@@ -143,11 +152,13 @@ class Monitor:
 
 
 @lru_cache(maxsize=32)
-def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...]) -> SoFar:
+def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...], learned: float) -> SoFar:
     """Return the transition of these runs of a mix. Cached because the view shows it more often than runs end."""
     curve = transition(ended, sizes)
     tested = [point.size for point in ended]
     words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+    if curve.verdict is Verdict.UNDECIDED and are_few_unlearned(ended, learned):
+        words = "not learned so far"
     if curve.verdict is Verdict.LEVELS_OFF:
         words = f"{words}, levels off at {asymptote_words(curve)}"
     posterior = () if curve.density is None else by_size(curve.density, sizes)

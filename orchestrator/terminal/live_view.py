@@ -18,7 +18,7 @@ from rich.text import Text
 from orchestrator.report.answer_table import plain_table
 from orchestrator.report.words.costs import bad_runs
 from orchestrator.search.base import MixProgress
-from orchestrator.system.text import duration, rough_duration
+from orchestrator.system.text import bare, duration, rough_duration
 from orchestrator.transition.types import Density
 from trainables.base import Status
 
@@ -29,6 +29,8 @@ MOST_CELLS = 8
 """Maximum number of lines for runs in training, so that the view fits a small terminal."""
 SOON_S = 1.0
 """Fewer remaining seconds than this count as none."""
+SLOW = 1.5
+"""From this multiple of the planned time, the status says that runs take longer."""
 BAR_CELLS = 18
 UNLEARNED, OPEN, LEARNED = ("·", "dim"), ("░", "yellow"), ("━", "green")
 """Characters and styles for known and unknown sizes. They are flat, to look different from bars of probability."""
@@ -65,8 +67,9 @@ class Snapshot:
     """A sweep at one moment.
 
     ``counts`` has the number of ended runs of each mix, and ``so_far`` the mixes with runs. ``left_s`` is the estimated
-    time left: 0 if the sweep has taken longer and no run has ended since. ``trained_s`` is the training time of ended
-    runs, and ``grid_s`` the time of the whole grid, None until it is known.
+    time left: 0 if the sweep has taken longer and no run has ended since. ``pace`` is the time of the runs so far as a
+    multiple of the plan's, None until it is known. ``trained_s`` is the training time of ended runs, and ``grid_s`` the
+    time of the whole grid, None until it is known.
     """
 
     size_axis: str
@@ -76,6 +79,7 @@ class Snapshot:
     in_flight: tuple[RunProgress, ...] = ()
     elapsed_s: float = 0.0
     left_s: float = 0.0
+    pace: float | None = None
     trained_s: float = 0.0
     grid_s: float | None = None
     so_far: Mapping[str, SoFar] = field(default_factory=dict)
@@ -260,7 +264,10 @@ def _times(snapshot: Snapshot) -> str:
     else:
         known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
         left = f"longer than expected{known}"
-    return f"{duration(snapshot.elapsed_s)} elapsed, {left}"
+    slow = ""
+    if snapshot.pace is not None and snapshot.pace >= SLOW:
+        slow = f" (runs take {bare(snapshot.pace)} times as long as planned)"
+    return f"{duration(snapshot.elapsed_s)} elapsed, {left}{slow}"
 
 
 def _costs(snapshot: Snapshot) -> str:

@@ -115,6 +115,19 @@ def test_the_first_screen_shows_the_answer_and_links_to_more(site: Site, page: P
     page.wait(sweep, "How sure")
 
 
+def test_sweeps_are_filtered_by_words(site: Site, page: Page) -> None:
+    page.open(site.index)
+    page.wait("2 sweeps in", "on logarithmic axes from units 8 to 96; from n_embed 4 to 8")
+    shown = "return [...document.querySelectorAll('.sweep')].filter(one => one.offsetHeight).length"
+    assert page.run(shown) == 2
+    for words, count in (("PROD", 2), ("smoke", 1), ("smoke finished", 1), ("smoke running", 0), ("", 2)):
+        page.run(
+            f"const field = document.getElementById('filter'); field.value = '{words}'; "
+            "field.dispatchEvent(new Event('input'))"
+        )
+        assert page.run(shown) == count, words
+
+
 def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
     page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}")
     page.wait(site.sweep.info.run_name, f"{len(site.runs) + 3} matching runs")

@@ -32,6 +32,9 @@ def test_the_model_continues_exactly_and_is_swept_after_tuning(workplace: Path) 
     assert set(runs["status"]) == {"finished"}
     assert set(runs["mix"]) == {"digit", "digit+parity"}
     assert {"probe/separation/parity", "probe/separation/order"} <= set(runs.columns)
+    rates = runs.groupby("mix")["tuned/learning_rate"]
+    assert (rates.nunique() == 1).all()  # Each mix has its own.
+    assert rates.first().between(3e-3, 1e-1).all()
     by_size = runs[runs["mix"] == "digit"].groupby("size")["accuracy"].max()
     assert by_size.max() > 0.5
 

@@ -14,6 +14,7 @@ from orchestrator.report.answer_table import answer_table
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.explanation import how_sure, next_paragraph
 from orchestrator.report.words.findings import caveats
+from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.spaces import load_space
 from tests.catalog.fabricated import diverged, failed, runs_of
@@ -99,6 +100,7 @@ def test_the_answer_in_words_comes_first(whole: tuple[StoredSweep, str]) -> None
         *caveats(sweep.answer),
         *(point.text for point in how_sure(sweep.answer)),
         next_paragraph(sweep.sweep.spec, sweep.answer, sweep.state.value).text,
+        sweep.command(next_step(sweep.spec, sweep.answer)),
     ):
         assert " ".join(line.split()) in text
     table = answer_table(sweep.answer)

@@ -15,8 +15,10 @@ from orchestrator.record.content import answer_content
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
+from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
 from orchestrator.report.words.explanation import explain, how_sure
+from orchestrator.report.words.findings import conditions, difference_words
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
@@ -27,6 +29,7 @@ from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored, written
 from tests.sweep.sweeps import spec
+from trainables.base import RunConfig
 
 SPEC = make_spec()
 LISTED = ", ".join(map(str, SIZES))
@@ -217,3 +220,65 @@ def test_nothing_learned_under_any_recipe_is_reported_once() -> None:
 def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
     recipes = {name: {"haste": haste} for haste, name in enumerate("abcd", start=2)}
     assert how_sure(unlearned(recipes=recipes)[1])[0].text.endswith("Runs: 10, 0 to 2 per mix.")
+
+
+def bad(seeds: int, sizes: Iterable[int] = (16,)) -> Answer:
+    """Return the answer of runs of ADD of which none learned."""
+    return of([(config("add", size, seed), 0.2) for size in sizes for seed in range(seeds)])
+
+
+def of(runs: Iterable[tuple[RunConfig, float]]) -> Answer:
+    """Return the answer of finished runs with these accuracies."""
+    return answer(SPEC, [(run, scored(run, accuracy)) for run, accuracy in runs])
+
+
+@pytest.mark.parametrize(
+    ("result", "words", "parameters"),
+    [
+        (bad(1), "not learned at 16 (1 run)", "not learned at"),
+        (bad(1, (16, 24)), "not learned from 16 to 24 (2 runs)", "not learned from"),
+        (bad(4), "at least 16", "at least"),
+    ],
+)
+def test_a_bound_from_few_runs_is_said_with_them(result: Answer, words: str, parameters: str) -> None:
+    row = targets(result)[0]
+    assert row.size_words == words
+    assert row.count_words.startswith(parameters)
+
+
+def test_the_two_meanings_of_eighty_percent_are_told_apart() -> None:
+    """Runs that level off have a transition, although none of them learned."""
+    runs = [(config("add", size, seed), 0.7 if size > 32 else 0.15) for size in SIZES for seed in range(4)]
+    told = [line for line in conditions(of(runs)) if "has a transition" in line]
+    assert told == []  # It says already that it levels off.
+    found = with_verdicts(Verdict.FOUND, Verdict.FOUND, comparison="alike")
+    none = tuple(SizeShare(share.size, 0, share.tried) for share in found.mixes[0].shares)
+    mixes = (replace(found.mixes[0], shares=none), *found.mixes[1:])
+    [line] = [line for line in conditions(replace(found, mixes=mixes)) if "has a transition" in line]
+    assert line == (
+        "add has a transition, at 80% of the accuracy that the largest models reach, but no model learned, which takes "
+        "80% of the way from the best constant answer to a perfect accuracy."
+    )
+
+
+def test_evidence_by_size_tells_the_mean_difference_of_scores() -> None:
+    """Seed 2 of the baseline is not paired, so that it does not count."""
+    scores = {("add", 0): 0.2, ("add", 1): 0.3, ("add", 2): 0.9, ("add+prod", 0): 0.9, ("add+prod", 1): 0.8}
+    result = of([(config(mix, 16, seed), score) for (mix, seed), score in scores.items()])
+    assert difference_words(result, result.mixes[1], (16,)) == "; accuracy .60 higher on average"
+    assert difference_words(result, result.mixes[1], (24,)) == ""
+
+
+ALIKE = COMPARISONS["alike"]
+
+
+def test_a_continuation_says_when_every_seed_was_used() -> None:
+    wanted = make_spec(seeds=2)
+    runs = [(config(mix, size, seed), 0.5) for mix in ("add", "add+prod") for size in (16, 24) for seed in range(2)]
+    result = replace(of(runs), mixes=tuple(replace(mix, comparison=ALIKE) for mix in of(runs).mixes))
+    used = next_step(wanted, result)
+    assert used is not None
+    assert used.why.endswith("has been shown yet, and every seed was used.")
+    more = next_step(SPEC, result)
+    assert more is not None
+    assert more.why.endswith("has been shown yet.")

@@ -66,6 +66,8 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(a
     assert '<span class="soft">logistic, larger</span>' in cards[other.id]
     legend = "Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval"
     assert html.count(legend) == 1
+    assert "Bars are the 90% intervals of transitions, on logarithmic axes from units 8 to 96." in html
+    assert 'type="search" id="filter"' in html
     answer = read_sweep(home, finished.id).answer
     for line in (*verdict_lines(answer), finding(answer)[0]):
         assert line in cards[finished.id]

@@ -54,7 +54,17 @@ def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch:
     assert "elapsed, longer than expected" in status_line(monitor.snapshot())
     campaign.ended(job.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
     monitor.refresh()
-    assert "elapsed, about 6 s left" in status_line(monitor.snapshot())
+    assert "elapsed, about 6 s left (runs take 30 times as long as planned)" in status_line(monitor.snapshot())
+
+
+def test_the_first_run_in_training_is_shown_at_once(tmp_path: Path) -> None:
+    """Without Ray, the driver then trains it, and looks again after its first evaluation."""
+    path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
+    campaign = campaign_of(path, slots=1, sizes=[8], seeds=1, mixes=["add"])
+    monitor = Monitor(campaign, plan_of(campaign), lambda: "", {8: 0.1})
+    assert campaign.next_stack() is not None
+    monitor.look()
+    assert "add not yet, 0 done, 1 now" in status_line(monitor.snapshot())
 
 
 def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(

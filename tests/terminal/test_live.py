@@ -126,6 +126,8 @@ def test_runs_that_took_no_time_have_ended(trained_s: float, words: str) -> None
         ({"left_s": 360}, "about 6 min left"),
         ({"left_s": 0}, "longer than expected: up to 1 min 40 s for runs in training"),
         ({"left_s": 0, "in_flight": ()}, "about to end"),
+        ({"left_s": 360, "pace": 1.4}, "about 6 min left"),
+        ({"left_s": 360, "pace": 3.14}, "about 6 min left (runs take 3.1 times as long as planned)"),
     ],
 )
 def test_the_time_left_is_worded_for_each_situation(change: dict[str, object], words: str) -> None:

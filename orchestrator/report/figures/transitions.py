@@ -167,9 +167,8 @@ def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
     if floors:
         floor = float(np.mean(floors))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)
-        at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, -2), "textcoords": "offset points"}
-        look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": style.SMALL, "color": style.GRAY, "zorder": 0}
-        axes.annotate("best constant answer", (0.995, floor), **at, **look)
+        look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": style.GRAY}
+        axes.text(OUTSIDE, floor, "best constant answer", transform=axes.get_yaxis_transform(), **look)
 
 
 def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], answer: Answer) -> None:

@@ -22,7 +22,8 @@ from orchestrator.report.races import speed_ups
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.costs import cost
-from orchestrator.report.words.explanation import all_caveats, how_sure, next_paragraph
+from orchestrator.report.words.explanation import WAITING, all_caveats, how_sure, next_paragraph
+from orchestrator.report.words.next_step import command_of, next_step
 from orchestrator.report.words.question import asked
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.settings import flatten
@@ -51,6 +52,7 @@ def page(
     """
     spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
     family = spec.make_family()
+    step = None if failure or state in WAITING else next_step(spec, answer)
     return render(
         "report.html.j2",
         nonce=nonce,
@@ -66,6 +68,7 @@ def page(
         sentences=finding(answer),
         verdict_lines=verdict_lines(answer),
         judged=(*sure, next_paragraph(spec, answer, state, failure=failure)) if sure else (),
+        command=command_of(sweep, step) if step is not None and step.overrides else "",
         words=answer.words,
         figures=_figures(spec, answer, runs),
         held_words=structure_words(answer, runs, family),

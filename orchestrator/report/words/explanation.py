@@ -70,7 +70,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
         *more,
         *([Paragraph("Caveats", "", lines)] if lines else []),
         *_failed(failure),
-        next_paragraph(spec, answer, state, settings=False, failure=failure),
+        next_paragraph(spec, answer, state, failure=failure),
     )
 
 
@@ -107,12 +107,10 @@ def _failed(failure: str) -> tuple[Paragraph, ...]:
     return (Paragraph("Failed", failure),) if failure else ()
 
 
-def next_paragraph(
-    spec: SweepSpec, answer: Answer, state: str, *, settings: bool = True, failure: str = ""
-) -> Paragraph:
-    """Return the next step, with its ``settings`` unless a command follows that has them."""
+def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, failure: str = "") -> Paragraph:
+    """Return the next step, without the command that takes it."""
     if failure:
         return Paragraph("Next", "Correct the cause of the failure, then resume the sweep.")
     step = None if state in WAITING else next_step(spec, answer)
-    reached = "No further run is recommended." if step is None else str(step) if settings else step.why
+    reached = "No further run is recommended." if step is None else step.why
     return Paragraph("Next", WAITING.get(state, reached))

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.search.pairs import Aim
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.commands import command_line
 from orchestrator.system.text import counted, exact, listed
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
@@ -52,6 +54,16 @@ class NextStep:
     def __str__(self) -> str:
         sets = " ".join(f"--set '{override}'" for override in self.overrides)
         return f"{self.why} ({sets})" if sets else self.why
+
+
+def command_of(sweep: Sweep, step: NextStep | None = None) -> str:
+    """Return the command that follows a recommendation, using the sweep's own files, or resumes the sweep."""
+    if step is None:
+        words = ["--resume", sweep.id]
+    else:
+        words = [word for override in step.overrides for word in ("--set", override)]
+        words += ["--extend", sweep.id] if step.extends else []
+    return command_line("run", sweep.files.spec, *words, "--home", sweep.files.home.root)
 
 
 def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
@@ -146,6 +158,8 @@ def _can_train(spec: SweepSpec, size: int) -> bool:
 
 def _continued(spec: SweepSpec, mixes: Sequence[MixAnswer], because: str) -> NextStep:
     """Recommend doubling the seeds and the limits, and adding a size next to each mix's transition."""
+    if len({point.seed for mix in mixes for point in mix.target.transition.points}) >= spec.seeds > 1:
+        because += ", and every seed was used"
     between = {size for mix in mixes if (size := _size_between(spec, mix)) is not None}
     sizes = [_with_sizes(spec, between)] if between else []
     overrides = (_raised_seeds(spec), *sizes, *_raised_limits(spec))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.search.base import BY_HAND
-from orchestrator.system.text import exact, listed, number, quoted
+from orchestrator.system.text import counted, exact, listed, number, quoted
+from orchestrator.transition.evidence import has_learned
 from orchestrator.transition.types import Estimate, Point, SizeShare, Transition, Verdict
 
 MOST_LISTED = 4
@@ -18,6 +19,8 @@ LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 """Verdicts on transitions that have a size."""
 UNKNOWN = "not located"
 """A transition without an estimate or bounds."""
+FEW = 3
+"""With at most this many runs, none of which learned, a bound on the transition is not printed without them."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
 
@@ -58,6 +61,8 @@ def size_words(answer: Answer, transition: Transition) -> str:
         return f"{words} (a constant answer scores {transition.floor:.2f})"
     if transition.verdict is Verdict.LEVELS_OFF:
         return f"levels off at {asymptote_words(transition)} (transition of what it reaches: {words})"
+    if few := _few_unlearned(answer, transition, smallest.size, largest.size):
+        return few
     return words if words != UNKNOWN else _learned_at(answer, transition, smallest.size)
 
 
@@ -71,8 +76,26 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
     if task.transition.verdict is Verdict.NEAR_FLOOR:
         return "-"
     smallest, largest = answer.tested(task.transition)
+    if few := _few_unlearned(answer, task.transition, smallest.total, largest.total):
+        return few
     words = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
     return words if words != UNKNOWN else _learned_at(answer, task.transition, smallest.total)
+
+
+def _few_unlearned(answer: Answer, transition: Transition, smallest: float, largest: float) -> str:
+    """Return ``not learned at 16 (1 run)`` if there are few runs and none learned, otherwise ``""``. The bound that
+    follows from one run, ``at least 16``, would read as if more were known. The ends are in either unit."""
+    points = transition.points
+    if transition.verdict is not Verdict.UNDECIDED or not are_few_unlearned(points, answer.learned):
+        return ""
+    where = f"at {exact(largest)}" if smallest == largest else f"from {exact(smallest)} to {exact(largest)}"
+    return f"not {answer.words.learned} {where} ({counted(len(points), 'run')})"
+
+
+def are_few_unlearned(points: Sequence[Point], learned: float) -> bool:
+    """Return True if there are runs, at most :data:`FEW`, and none reached the share ``learned``."""
+    bad = [not has_learned(point.accuracy, point.floor, point.settled, learned) for point in points]
+    return 0 < len(bad) <= FEW and all(bad)
 
 
 def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
