@@ -16,11 +16,13 @@ import jsonschema
 import pytest
 import typer
 import yaml
+from ray.autoscaler._private.util import validate_config
 
 from orchestrator.cli.app import program
 from tests.cli.program import process
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+SCHEMAS = Path(__file__).parent / "schemas"
 KUBERAY = sorted((DEPLOY / "kuberay").glob("*.yaml"))
 CLOUD = sorted((DEPLOY / "cloud").glob("*.yaml"))
 TEXTS = sorted(path for path in DEPLOY.rglob("*") if path.suffix in (".yaml", ".md", ".sbatch", ".env"))
@@ -59,6 +61,75 @@ def test_ray_accepts_the_cluster_launcher_files(path: Path) -> None:
     starts = cluster["head_start_ray_commands"] + cluster["worker_start_ray_commands"]
     assert all("RAY_AUTH_MODE=token" in item for item in starts if "ray start" in item)
     assert "--dashboard-host=127.0.0.1" in " ".join(starts)
+
+
+@pytest.mark.parametrize("path", CLOUD, ids=lambda path: path.name)
+def test_machines_of_a_cloud_have_what_ray_does_not_find_out(path: Path) -> None:
+    """Ray fills in the resources of AWS machines only, and its default image of AWS has a driver of 2022."""
+    (cluster,) = documents(path)
+    validate_config(cluster | {"cluster_synced_files": []})  # Ray's own checks, after it has filled in this key.
+    types = cluster["available_node_types"]
+    assert types["gpu"]["resources"]["GPU"] == 1
+    assert types["head"]["resources"] == {"CPU": 0}
+    texts = [item for one in types.values() for item in leaves(one["node_config"])]
+    chosen = [item for item in texts if item == "AMI" or item.endswith("/FAMILY")]
+    assert len(chosen) == 2, "each kind of machine needs an image that the user chooses"
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """Yield the texts in nested values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from leaves(inner)
+
+
+def schema(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    return read
+
+
+def resolved(published: dict[str, Any], of: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the schema of a property inside another one, through references."""
+    for name in names:
+        of = of["properties"][name]
+        while "$ref" in of:
+            of = published["$defs"][of["$ref"].rpartition("/")[2]]
+    return of
+
+
+def test_kuberay_accepts_its_objects() -> None:
+    published = schema("kuberay")
+    template = resolved(published, published["RayCluster"], "headGroupSpec", "template")
+    checked = []
+    for item in (one for path in KUBERAY for one in documents(path)):
+        kind, spec = item["kind"], item["spec"]
+        if kind == "Deployment":  # Its pods have the schema of KubeRay's.
+            jsonschema.validate(spec["template"], {**template, "$defs": published["$defs"]})
+        elif kind in published:
+            jsonschema.validate(spec, {**published[kind], "$defs": published["$defs"]})
+        else:
+            continue
+        checked.append(kind)
+    assert sorted(checked) == ["Deployment", "RayCluster", "RayJob"]
+    misspelled = {"rayVersion": "2.60.0", "headGroupSpec": {"rayStartParams": {}, "templat": {}}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(misspelled, {**published["RayCluster"], "$defs": published["$defs"]})
+
+
+def test_no_head_on_kubernetes_trains() -> None:
+    found = [item for path in KUBERAY for item in documents(path) if item["apiVersion"] == "ray.io/v1"]
+    clusters = [item["spec"].get("rayClusterSpec", item["spec"]) for item in found]
+    assert [one["headGroupSpec"]["rayStartParams"]["num-cpus"] for one in clusters] == ["0", "0"]
+
+
+def test_compose_accepts_its_file() -> None:
+    (compose,) = documents(DEPLOY / "compose" / "compose.yaml")
+    jsonschema.validate(compose, schema("compose"))
+    compose["services"]["head"]["entry_point"] = []
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(compose, schema("compose"))
 
 
 @pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.name)
@@ -126,6 +197,8 @@ def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
             assert (root / name).exists()
             assert name in shown
     assert re.search(r"^USER sweeps$", text, re.M)
+    assert not re.search(r"^ENTRYPOINT", text, re.M), "Ray's launcher starts `docker run IMAGE bash`"
+    assert "wget" in text, "KubeRay 1.5 checks the health of pods with it"
 
 
 def test_the_batch_script_has_valid_syntax_and_requires_a_space() -> None:

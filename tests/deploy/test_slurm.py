@@ -1,4 +1,4 @@
-"""The batch script on a single-machine Slurm: a sweep is preempted, requeued and resumed."""
+"""The batch script on a Slurm of this machine: a sweep is preempted, requeued and resumed, also on several nodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from orchestrator.home.directories import Home
@@ -22,6 +23,8 @@ SCRIPT = ROOT / "deploy" / "slurm" / "sweep.sbatch"
 NEEDED = ("sbatch", "slurmctld", "slurmd", "munged")
 WAIT_S = 420.0
 """Longest wait, in seconds. Slurm waits two minutes before it restarts a job."""
+LONG = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--set", "settings.training.steps=20000")
+"""A sweep whose runs take some seconds each."""
 
 pytestmark = [
     pytest.mark.cluster,
@@ -31,68 +34,128 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of one node, and the environment variables to reach it."""
-    place = tmp_path_factory.mktemp("slurm")
-    for parent in (place, *place.parents):
-        if parent.owner() == "root" and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o011)  # munge runs as a separate user.
-    munge, host = place / "munge", socket.gethostname().partition(".")[0]
-    for name in ("state", "spool", "munge"):
-        (place / name).mkdir()
-    (munge / "key").write_bytes(os.urandom(1024))
-    (munge / "key").chmod(0o400)
-    shutil.chown(munge, "munge")
-    shutil.chown(munge / "key", "munge")
-    munge.chmod(0o755)
-    lines = [
-        "ClusterName=one", f"SlurmctldHost={host}(127.0.0.1)", "SlurmUser=root", "SlurmdUser=root",
-        "AuthType=auth/munge", "CredType=cred/munge", f"AuthInfo=socket={munge}/socket",
-        "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres",
-        "SelectTypeParameters=CR_Core", "MpiDefault=none", "ReturnToService=2", "KillWait=60",
-        f"StateSaveLocation={place}/state", f"SlurmdSpoolDir={place}/spool",
-        f"SlurmctldPidFile={place}/ctld.pid", f"SlurmdPidFile={place}/slurmd.pid",
-        f"SlurmctldLogFile={place}/ctld.log", f"SlurmdLogFile={place}/slurmd.log",
-        f"SlurmctldPort={free_port()}", f"SlurmdPort={free_port()}",
-        f"NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN",
-        f"PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP",
-    ]  # fmt: skip
-    (place / "slurm.conf").write_text("\n".join(lines) + "\n")
-    environment = os.environ | {"SLURM_CONF": str(place / "slurm.conf")}
-    options = [f"--key-file={munge}/key", f"--socket={munge}/socket", f"--pid-file={munge}/munged.pid"]
-    options += [f"--log-file={munge}/log", f"--seed-file={munge}/seed"]
-    subprocess.run(["runuser", "-u", "munge", "--", "munged", *options], check=True)
-    try:
-        for daemon in ("slurmctld", "slurmd"):
-            subprocess.run([daemon], env=environment, check=True)
-        yield environment
-    finally:
-        for path in (place / "slurmd.pid", place / "ctld.pid", munge / "munged.pid"):
-            if path.is_file():
-                os.kill(int(path.read_text()), 15)
+class Slurm:
+    """A Slurm on this machine with nodes of its own names, each with two cores."""
+
+    def __init__(self, place: Path, nodes: int) -> None:
+        self._place, self._munge = place, place / "munge"
+        self.names = [f"node{number}" for number in range(1, nodes + 1)]
+        self.environment = os.environ | {
+            "SLURM_CONF": str(place / "slurm.conf"),
+            "SWEEPS_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def start(self) -> None:
+        place, munge, host = self._place, self._munge, socket.gethostname().partition(".")[0]
+        for parent in (place, *place.parents):
+            if parent.owner() == "root" and parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)  # munge runs as a separate user.
+        for name in ("state", "munge"):
+            (place / name).mkdir()
+        (munge / "key").write_bytes(os.urandom(1024))
+        (munge / "key").chmod(0o400)
+        shutil.chown(munge, "munge")
+        shutil.chown(munge / "key", "munge")
+        munge.chmod(0o755)
+        nodes = [
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=2 State=UNKNOWN"
+            for name in self.names
+        ]
+        lines = [
+            "ClusterName=one", f"SlurmctldHost={host}(127.0.0.1)", "SlurmUser=root", "SlurmdUser=root",
+            "AuthType=auth/munge", "CredType=cred/munge", f"AuthInfo=socket={munge}/socket",
+            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres",
+            "SelectTypeParameters=CR_Core", "MpiDefault=none", "ReturnToService=2", "KillWait=60",
+            "SlurmdParameters=config_overrides",  # The nodes have more cores than the machine.
+            f"StateSaveLocation={place}/state", f"SlurmdSpoolDir={place}/spool-%n",
+            f"SlurmctldPidFile={place}/ctld.pid", f"SlurmdPidFile={place}/%n.pid",
+            f"SlurmctldLogFile={place}/ctld.log", f"SlurmdLogFile={place}/%n.log",
+            f"SlurmctldPort={free_port()}", *nodes,
+            f"PartitionName=all Nodes={','.join(self.names)} Default=YES MaxTime=INFINITE State=UP",
+        ]  # fmt: skip
+        (place / "slurm.conf").write_text("\n".join(lines) + "\n")
+        options = [f"--key-file={munge}/key", f"--socket={munge}/socket", f"--pid-file={munge}/munged.pid"]
+        options += [f"--log-file={munge}/log", f"--seed-file={munge}/seed"]
+        subprocess.run(["runuser", "-u", "munge", "--", "munged", *options], check=True)
+        self.call("slurmctld")
+        for name in self.names:
+            self.call("slurmd", "-N", name)
+
+    def call(self, *words: str) -> str:
+        """Run one of Slurm's commands, and return its output."""
+        return subprocess.run(words, env=self.environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    def submit(self, home: Home, log: Path, *words: str, options: tuple[str, ...] = ()) -> str:
+        """Submit a sweep, and return the job's id."""
+        own = ("--parsable", "--cpus-per-task=1", "--time=20:00", f"--output={log}", f"--chdir={log.parent}")
+        nodes = f"--nodes={len(self.names)}"
+        self.environment["SWEEPS_HOME"] = str(home.root)
+        return self.call("sbatch", *own, nodes, *options, str(SCRIPT), *words)
+
+    def stop(self) -> None:
+        """Cancel every job, and end the daemons once nothing runs any more."""
+        try:
+            self.call("scancel", "--user=root")
+            wait_for(lambda: not self.call("squeue", "--noheader"), WAIT_S)
+        finally:
+            for path in (*self._place.glob("*.pid"), self._munge / "munged.pid"):
+                if path.is_file():
+                    os.kill(int(path.read_text()), 15)
 
 
-def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], tmp_path: Path) -> None:
-    log, home = tmp_path / "job.out", Home(tmp_path / "home")
-    environment = slurm | {"SWEEPS_PYTHON": sys.executable, "SWEEPS_HOME": str(home.root), "PYTHONPATH": str(ROOT)}
-    words = ["--parsable", "--nodes=1", "--cpus-per-task=2", "--time=20:00", f"--output={log}", f"--chdir={tmp_path}"]
-    wanted_spec = ["add_vs_add_prod", "--profile", "smoke", "--set", "settings.training.steps=1500"]
-    submitted = subprocess.run(
-        ["sbatch", *words, str(SCRIPT), *wanted_spec], env=environment, capture_output=True, text=True, check=True
-    )
-    job = submitted.stdout.strip()
+@pytest.fixture(name="slurm")
+def slurm_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Slurm]]:
+    """Return a function that starts a Slurm of so many nodes."""
+    made: list[Slurm] = []
 
-    def logged(words: str) -> bool:
-        return log.is_file() and words in log.read_text()
+    def start(nodes: int) -> Slurm:
+        made.append(Slurm(tmp_path_factory.mktemp("slurm"), nodes))
+        made[0].start()
+        return made[0]
 
-    wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S)
-    subprocess.run(["scancel", "--batch", "--signal=TERM", job], env=environment, check=True)
-    wait_for(lambda: logged("Stopped; "), WAIT_S)
+    before = ray_processes()
+    yield start
+    for one in made:
+        one.stop()
+    wait_for(lambda: not ray_processes() - before, 60)
+
+
+def ray_processes() -> set[int]:
+    """Return the processes of Ray's nodes on this machine."""
+    return {one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in ("raylet", "gcs_server")}
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_preempted_job_leaves_checkpoints_and_resumes(
+    nodes: int, slurm: Callable[[int], Slurm], tmp_path: Path
+) -> None:
+    cluster, log, home = slurm(nodes), tmp_path / "job.out", Home(tmp_path / "home")
+    job = cluster.submit(home, log, *LONG)
+
+    def text() -> str:
+        return log.read_text() if log.is_file() else ""
+
+    wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S, text)
+    wait_for(lambda: f"{nodes} node" in text(), WAIT_S, text)  # Those that join later are announced.
+    cluster.call("scancel", "--batch", "--signal=TERM", job)
+    wait_for(lambda: "Stopped; " in text(), WAIT_S, text)
     (sweep,) = home.sweep_ids()
     stored = {entry.key for entry in ended(home.root, sweep)}
-    wait_for(lambda: logged("add, modulus"), WAIT_S)
+    wait_for(lambda: "size at 80% of the asymptote" in text(), WAIT_S, text)
     assert home.sweep_ids() == [sweep]
     keys = [entry.key for entry in ended(home.root, sweep)]
     assert stored < set(keys)
     assert len(keys) == len(set(keys))
+
+
+def test_a_job_ends_if_its_port_belongs_to_somebody_else(slurm: Callable[[int], Slurm], tmp_path: Path) -> None:
+    cluster, log, home = slurm(1), tmp_path / "job.out", Home(tmp_path / "home")
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Another job may have just left it.
+        other.bind(("0.0.0.0", 20002))  # Job 1 has this port.
+        other.listen()
+        assert cluster.submit(home, log, *LONG) == "1"
+        wait_for(lambda: log.is_file() and "Ray did not start on node1" in log.read_text(), WAIT_S)
+    wait_for(lambda: not cluster.call("squeue", "--noheader"), WAIT_S)
+    assert not home.sweep_ids()

@@ -86,8 +86,8 @@ class RaySession(AbstractContextManager["RaySession"]):
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, if this process has started or joined Ray by itself, or if `ulimit -v` is
-                too low for Ray.
+            UserError: for an invalid address, if no node of the cluster runs here, if this process has started or
+                joined Ray by itself, or if `ulimit -v` is too low for Ray.
             SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
         """
         if self._begun:
@@ -236,6 +236,7 @@ def _end_started(temporary: Path) -> None:
 def _join(address: str) -> None:
     if address != "auto":
         _check_address(address)
+        _check_node(address)
     try:
         _init(address=address)
     except STARTING as error:
@@ -243,6 +244,17 @@ def _join(address: str) -> None:
             f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
             f"the head node's ~/.ray/auth_token to {token_file()}"
         ) from error
+
+
+def _check_node(address: str) -> None:
+    """Raise ``UserError`` unless a node of a cluster runs here. Ray looks for it among the processes that this one sees,
+    which are those of the same container, and after a minute it blames something else."""
+    names = {process.info["name"] for process in psutil.process_iter(["name"])}
+    if "raylet" not in names:
+        raise UserError(
+            f"no node of the cluster at {address} runs here, on this machine or in this container. Start one that "
+            f"trains nothing, and try again: ray start --address={address} --num-cpus=0"
+        )
 
 
 def _check_address(address: str) -> None:
