@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import State, read_request
+from orchestrator.home.journal import read_request
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.machine.state import State
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec

@@ -14,9 +14,9 @@ from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
-from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.record.store import StoreError
+from orchestrator.machine.state import State
+from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from rich.console import Console
 
@@ -30,8 +29,11 @@ from orchestrator.home.known_runs import (
 )
 from orchestrator.home.new_home import make_home
 from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
-from orchestrator.record.recorder import Recorder, open_mlflow
-from orchestrator.record.store import Store, StoreError, check, choose
+from orchestrator.record.choice import opener
+from orchestrator.record.recorder import Recorder
+from orchestrator.record.store import choose
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
@@ -45,7 +47,6 @@ from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
-from orchestrator.system.commands import command_line
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError, exception_line, first_of
 from orchestrator.system.hardware import Hardware, has_gpu_driver
@@ -78,7 +79,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             log.warning(earlier.warning)
         if extended is not None:
             spec = _continuing(spec, extended)
-        store = _choose_store(home, must_answer=resumed is None)
+        open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
         engine = blocks.enter_context(_engine_for(spec, options))
@@ -107,8 +108,9 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = tuned(sweep, memory, journal, engine, sizing, options)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
-        recorder = Recorder(partial(open_mlflow, store))
-        recorder.begin(sweep)
+        recorder = Recorder(open_tracker)
+        records = SweepRecords(sweep, recorder.put)
+        records.begin()
 
         memory = recall(sweep.files, runs=False)  # Includes the blocks of the extended sweep.
         searcher = searcher_of(sweep.spec, memory.blocks)
@@ -118,15 +120,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
         campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
-        progress = _Progress(campaign, plan, recorder, console, options.limit)
+        progress = _Progress(campaign, plan, records, console, options.limit, lambda: recorder.warning)
         blocks.enter_context(stop_on_interrupt(campaign, engine, options))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
                 progress.monitor.refresh()
         if campaign.stopping:
-            leave_resumable(campaign, plan, recorder, options)
-        return finish(plan, recorder, console, options)
+            leave_resumable(campaign, plan, records, recorder, options)
+        return finish(plan, records, recorder, console, options)
 
 
 def _remember_code(spec: SweepSpec) -> None:
@@ -249,18 +251,14 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
     return Earlier(resumed, extended, warning)
 
 
-def _choose_store(home: Home, *, must_answer: bool) -> Store:
-    """Return the store of a home's record. If it does not respond, raise ``StoreError`` with ``must_answer``, otherwise
-    log how to record the sweep later."""
-    store = choose(home.root)
-    try:
-        check(store)
-    except StoreError as error:
-        if must_answer:
-            raise
-        later = command_line("sync", "--home", home.root)
-        log.warning(f"{error}; the sweep continues without a record. To add it later: `{later}`")
-    return store
+def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Callable[[], Tracker]:
+    """Return a function that opens the home's record. If it does not respond, raise ``StoreError`` with
+    ``must_answer``, otherwise log how to record the sweep later."""
+
+    def warn(error: StoreError) -> None:
+        log.warning(f"{error}; the sweep continues without a record. To add it later: `{options.sync_line}`")
+
+    return opener(options.record, home.root, None if must_answer else warn)
 
 
 def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
@@ -303,15 +301,21 @@ class _Progress(StopRequests):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(
-        self, campaign: Campaign, plan: StudyPlan, recorder: Recorder, console: Console, limit: TimeLimit
+        self,
+        campaign: Campaign,
+        plan: StudyPlan,
+        records: SweepRecords,
+        console: Console,
+        limit: TimeLimit,
+        warning: Callable[[], str],
     ) -> None:
         super().__init__(campaign, plan, limit)
         self._console = console
         self._sweep = plan.sweep
-        self._recorder = recorder
+        self._records = records
         for record in plan.records:
-            recorder.run_ended(self._sweep, record)
-        self.monitor = Monitor(campaign, plan, lambda: recorder.warning, run_seconds(self._sweep.spec))
+            records.run_ended(record)
+        self.monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
 
     def look(self) -> None:
@@ -322,7 +326,7 @@ class _Progress(StopRequests):
             self._stop()
 
     def ended(self, record: RunRecord) -> None:
-        self._recorder.run_ended(self._sweep, record)
+        self._records.run_ended(record)
         config, outcome = record.config, record.outcome
         if outcome.status is Status.FAILED:
             words = f"failed: {exception_line(outcome.error)}"

@@ -135,6 +135,8 @@ EXCLUDED = (
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
+RECORDS = {"mlflow": "MLflow", "jsonl": "runs.jsonl"}
+"""Kinds of records, and what people call them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,9 @@ class RunOptions(SizedOptions):
         metavar="ray|local",
         help="Train under Ray, or one stack at a time in this process, for example in a debugger.",
     )
+    record: str = option(
+        "mlflow", metavar="mlflow|jsonl", help="Record runs in MLflow, or as lines of runs.jsonl in the home."
+    )
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
@@ -186,6 +191,8 @@ class RunOptions(SizedOptions):
         or a time limit of zero."""
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
+        if self.record not in RECORDS:
+            raise unknown("record", self.record, RECORDS)
         for one, other, why in EXCLUDED:
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
                 raise UserError(f"{why}: use only one")
@@ -211,6 +218,12 @@ class RunOptions(SizedOptions):
         """Command that prints the settings, caveats and cost of the same sweep."""
         sized = SizedOptions(**{one.name: getattr(self, one.name) for one in fields(SizedOptions)})
         return command_line("plan", self.space, *sized.words())
+
+    @property
+    def sync_line(self) -> str:
+        """Command that adds missing records later."""
+        kind = [] if self.record == "mlflow" else ["--record", self.record]
+        return command_line("sync", *kind, "--home", self.home.resolve())
 
     def resumed(self, sweep_id: str) -> str:
         """Return the command that continues the sweep. Variants are resumed together."""

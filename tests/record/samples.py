@@ -11,6 +11,9 @@ import numpy as np
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS
 from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.machine.state import State
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from tests.report.samples import diverged, failed, make_spec, train
@@ -38,6 +41,20 @@ def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab1
     ended += [(config, failed()) for config, _ in train(spec, [("add+prod", 12)], seeds=1)]
     runs = tuple(_leave(spec, sweep.files.directory, config, outcome) for config, outcome in ended)
     return Finished(sweep, runs, answer(spec, ended))
+
+
+def records_of(tracker: Tracker, sweep: Sweep) -> SweepRecords:
+    """Return the records of a sweep, which a tracker keeps at once."""
+    return SweepRecords(sweep, lambda call: call(tracker))
+
+
+def record(tracker: Tracker, finished: Finished, ending: State = State.FINISHED) -> None:
+    """Record a whole sweep."""
+    records = records_of(tracker, finished.sweep)
+    records.begin()
+    for run in finished.runs:
+        records.run_ended(run)
+    records.end(finished.answer, ending)
 
 
 def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome) -> RunRecord:

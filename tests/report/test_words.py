@@ -203,7 +203,7 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(tmp_path:
     for content in (plain(result), SweepPages(Home(tmp_path)).index(), caption(stored.sweep, result)):
         assert sentence in content
         assert not re.search("needs (fewer|more)", content), "no recipe speaks for the others"
-    assert answer_content(stored.sweep, result, "finished").tags["answer"].startswith(sentence)
+    assert answer_content(stored.sweep, result, "finished", stored.sweep.created).tags["answer"].startswith(sentence)
     texts = [text.get_text() for text in main_figure(result).axes[0].texts]
     assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]
     assert sum("fewer" in text for text in texts) == 1
