@@ -33,7 +33,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files, read_origin
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.tracker import Content, Sample
 from orchestrator.report.answer import Answer, MixAnswer
@@ -45,6 +45,7 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
@@ -92,7 +93,7 @@ def sweep_content(sweep: Sweep) -> Content:
     )
 
 
-def run_content(sweep: Sweep, run: RunRecord) -> Content:
+def run_content(sweep: Sweep, run: Run) -> Content:
     """Return the record of one run."""
     spec, config, outcome = sweep.spec, run.config, run.outcome
     identity = {
@@ -131,7 +132,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
     )
 
 
-def _draw_similarity(sweep: Sweep, run: RunRecord, directory: Path) -> dict[str, Path]:
+def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]:
     """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
     of the record. Unlike the best seed, the first is the same in every replay."""
     from orchestrator.report.figures.probes import SIMILARITY, save_similarity

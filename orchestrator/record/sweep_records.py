@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.state import State
 from orchestrator.record.content import answer_content, run_content, sweep_content, transition_content
 from orchestrator.record.tracker import Content, Tracker
 from orchestrator.report.answer import Answer
+from orchestrator.space.runs import Run
 
 Put = Callable[[Callable[[Tracker], None]], None]
 """Passes a tracker to a function, at once or later in another thread."""
@@ -30,7 +31,7 @@ class SweepRecords:
         """Record that the sweep is running, also after an interruption."""
         self._put(lambda tracker: tracker.begin(self._record()))
 
-    def run_ended(self, run: RunRecord) -> None:
+    def run_ended(self, run: Run) -> None:
         """Record a run that ended, with its files. Skip it if another sweep of this home trained it: that sweep has the
         record."""
         self._put(lambda tracker: self._keep_run(tracker, run))
@@ -43,7 +44,7 @@ class SweepRecords:
         self._own = self._own or sweep_content(self._sweep)
         return self._own
 
-    def _keep_run(self, tracker: Tracker, run: RunRecord) -> None:
+    def _keep_run(self, tracker: Tracker, run: Run) -> None:
         sweep = self._sweep
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
         if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():

@@ -13,7 +13,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import Answered, Broken, recall
-from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, Sweep
 from orchestrator.machine.state import State
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -26,6 +26,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import continued, outlook
+from orchestrator.space.runs import Run
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
@@ -44,7 +45,7 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
     """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
     :class:`SweepError` if every run failed."""
-    sweep, records = plan.sweep, plan.records
+    sweep, records = plan.sweep, plan.runs
     errors = [run.outcome.error for run in records if run.outcome.status is Status.FAILED]
     result = _answer(plan)
     if errors and len(errors) == len(records):
@@ -88,7 +89,7 @@ def leave_resumable(
         checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training"
     else:
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
-    saved = f"{counted(len(plan.records), 'run')} kept{checkpoints if stacks else ''}{missing}"
+    saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
     if why := campaign.machine_error or options.limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")
@@ -97,11 +98,10 @@ def leave_resumable(
 
 
 def _answer(plan: StudyPlan) -> Answer:
-    outcomes = [(record.config, record.outcome) for record in plan.records]
     sweep = plan.sweep
     memory = recall(sweep.files, runs=False)
     try:
-        return answer(sweep.spec, outcomes, memory.stopped, memory.blocks)
+        return answer(sweep.spec, plan.runs, memory.stopped, memory.blocks)
     except Exception as error:
         if not sweep.spec.source:
             raise
@@ -121,7 +121,7 @@ def _close(recorder: Recorder, options: RunOptions, timeout_s: float) -> str:
     return f"; {counted(missing, 'record')} not in {RECORDS[options.record]} yet; add with `{options.sync_line}`"
 
 
-def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
+def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
     """Write the figure and report of an answered sweep to its directory. Return the paths of those that succeeded."""
     directory = sweep.files.directory
 
@@ -165,7 +165,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
 
 
 def remarks(
-    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
+    sweep: Sweep, result: Answer, runs: Sequence[Run], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
     """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned

@@ -16,8 +16,8 @@ from typing import NoReturn
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import BY_HAND
+from orchestrator.space.runs import Run
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import INTERRUPTED, SweepError
@@ -166,7 +166,7 @@ class StopRequests(Observer):
                 self._campaign.drop_unwanted()
         self._done = len(requests)
 
-    def ended(self, record: RunRecord) -> None:
+    def ended(self, record: Run) -> None:
         """Handle a run that ended and was stored."""
 
     def _stop(self) -> None:

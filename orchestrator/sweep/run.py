@@ -28,7 +28,7 @@ from orchestrator.home.known_runs import (
     whole_runs,
 )
 from orchestrator.home.new_home import make_home
-from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
+from orchestrator.home.sweeps import Sweep, create_sweep, load_sweep
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.store import choose
@@ -38,6 +38,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.observations import searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep.answering import finish, leave_resumable
@@ -313,7 +314,7 @@ class _Progress(StopRequests):
         self._console = console
         self._sweep = plan.sweep
         self._records = records
-        for record in plan.records:
+        for record in plan.runs:
             records.run_ended(record)
         self.monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
@@ -325,7 +326,7 @@ class _Progress(StopRequests):
             log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
             self._stop()
 
-    def ended(self, record: RunRecord) -> None:
+    def ended(self, record: Run) -> None:
         self._records.run_ended(record)
         config, outcome = record.config, record.outcome
         if outcome.status is Status.FAILED:

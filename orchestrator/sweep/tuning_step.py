@@ -14,7 +14,8 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
-from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
+from orchestrator.home.sweeps import Sweep, write_spec
+from orchestrator.space.runs import Run
 from orchestrator.space.tuning_settings import values_text
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
@@ -51,7 +52,7 @@ def tuned(
     with stop_on_interrupt(campaign, engine, options):
         if not campaign.done:
             engine.execute(campaign)
-    for record in plan.records:
+    for record in plan.runs:
         if record.outcome.status is Status.FAILED:
             raise SweepError(f"a tuning run of {record.config.label} failed:\n{record.outcome.error}")
     if campaign.stopping and (why := campaign.machine_error or options.limit.message):
@@ -75,7 +76,7 @@ class _Observer(StopRequests):
         super().__init__(campaign, plan, limit, only_whole=True)
         self._paths = paths
 
-    def ended(self, record: RunRecord) -> None:
+    def ended(self, record: Run) -> None:
         config, spec = record.config, self._plan.sweep.spec
         learning = observe_learning(record.outcome, spec.target)
         if learning is None:

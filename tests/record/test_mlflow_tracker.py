@@ -176,7 +176,7 @@ def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> N
 def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
-    early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
+    early = answer(sweep.spec, finished.runs[:1])
     tracker = records_of(MlflowTracker(records.store), sweep)
     tracker.begin()
     tracker.run_ended(finished.runs[0])

@@ -32,7 +32,7 @@ from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.evidence import Comparison
 from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
-from tests.report.samples import bracketed, make_spec, scored, train
+from tests.report.samples import bracketed, make_spec, run_of, scored, train
 from trainables.base import Evaluation, Outcome, Status
 
 ANSWER = answer(make_spec(), bracketed())
@@ -140,7 +140,7 @@ def test_statements_are_judged_separately_for_each_recipe() -> None:
     cells = [(mix.name, size) for mix in spec.mixes for size in spec.sizes]
     runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
     far = {config.label: "far" in config.label for config, _ in runs}
-    ended = [(config, scored(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
+    ended = [run_of(config, scored(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
     result = answer(spec, ended)
     for control, failed in (("add", [False, True]), ("add @ far", [True, True])):
         rows = judge("space", "", [expected("no fewer", mix="add+prod", control=control)], result)
