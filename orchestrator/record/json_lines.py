@@ -23,7 +23,7 @@ from filelock import FileLock
 from orchestrator.home.foreign_files import own_path, parse_json, whole_lines
 from orchestrator.machine.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
-from orchestrator.system.files import write_whole
+from orchestrator.system.files import is_file, write_whole
 
 RUNS = "runs.jsonl"
 """Name of the file in a home."""
@@ -150,12 +150,15 @@ def _lock(path: Path) -> Path:
 
 
 def remove_lines(path: Path, sweep_id: str) -> int:
-    """Remove the lines of a sweep, and return their number. Raises ``OSError`` or ``ValueError``."""
-    if not path.is_file():
+    """Remove the lines of a sweep, and return their number. Raises :class:`StoreError`."""
+    if not is_file(path):
         return 0
-    with FileLock(_lock(path)):
-        lines = whole_lines(path)
-        others = [line for line in lines if (about := _identity(line)) is None or about[0][0] != sweep_id]
-        if len(others) < len(lines):
-            write_whole(path, b"".join(line + b"\n" for line in others))
+    try:
+        with FileLock(_lock(path)):
+            lines = whole_lines(path)
+            others = [line for line in lines if (about := _identity(line)) is None or about[0][0] != sweep_id]
+            if len(others) < len(lines):
+                write_whole(path, b"".join(line + b"\n" for line in others))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"the record {path}: {error}") from error
     return len(lines) - len(others)

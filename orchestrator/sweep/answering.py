@@ -28,6 +28,7 @@ from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import continued, outlook
 from orchestrator.space.runs import Run
 from orchestrator.sweep.interruption import stopped_words
+from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
@@ -71,7 +72,12 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
 
 
 def leave_resumable(
-    campaign: Campaign, plan: StudyPlan, record: SweepRecords, recorder: Recorder, options: RunOptions
+    campaign: Campaign,
+    plan: StudyPlan,
+    record: SweepRecords,
+    recorder: Recorder,
+    options: RunOptions,
+    limit: TimeLimit,
 ) -> NoReturn:
     """Record an interrupted or broken sweep and report how to resume it.
 
@@ -90,7 +96,7 @@ def leave_resumable(
     else:
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
     saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
-    if why := campaign.machine_error or options.limit.message:
+    if why := campaign.machine_error or limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")
     log.info(options.resumed(sweep.id))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -43,8 +44,9 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
+from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.monitor import Monitor
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
@@ -58,10 +60,13 @@ from orchestrator.trusted_code import is_known_sweep, list_path, remember_script
 from trainables.base import Status
 from trainables.contract.sources import MAIN
 
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+
 log = logging.getLogger(__name__)
 
 
-def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
+def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation: Invocation | None = None) -> Answer:
     """Run a sweep, print its answer and return it.
 
     Raises:
@@ -69,12 +74,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         SweepError: if a part fails.
         KeyboardInterrupt: after an interruption. The sweep can be resumed.
     """
+    invocation = invocation or Invocation()
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         spec = spec.refreshed()
-        home, machine = Home(options.home.resolve()), options.hardware or hardware.detect()
+        home = Home(options.home.resolve())
+        machine = invocation.hardware or hardware.detect()
         _remember_code(spec)
-        earlier = earlier_sweeps(spec, home, machine, options)
+        earlier = earlier_sweeps(spec, home, options, invocation.hardware)
         resumed, extended = earlier.resumed, earlier.extended
         if earlier.warning:
             log.warning(earlier.warning)
@@ -83,7 +90,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
-        engine = blocks.enter_context(_engine_for(spec, options))
+        engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
         log.info(engine.describe())
 
         if is_closed(console):
@@ -98,8 +105,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
                 current = current.model_copy(update={"script": spec.script})
             sweep = replace(resumed, spec=current)
         _remember_script(sweep)
-        if options.begun is not None:
-            options.begun(sweep)
+        if invocation.begun is not None:
+            invocation.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
         blocks.enter_context(sweep.files.driving())
@@ -107,7 +114,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         sweep.files.forget_stop_requests()
         memory = whole_runs(sweep)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
-            sweep = tuned(sweep, memory, journal, engine, sizing, options)
+            sweep = tuned(sweep, memory, journal, engine, sizing, options, invocation)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
         recorder = Recorder(open_tracker)
         records = SweepRecords(sweep, recorder.put)
@@ -121,14 +128,16 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
         campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
-        progress = _Progress(campaign, plan, records, console, options.limit, lambda: recorder.warning)
-        blocks.enter_context(stop_on_interrupt(campaign, engine, options))
+        progress = _Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
+        campaign.observer = progress
+        plan.on_ended = progress.ended
+        blocks.enter_context(stop_on_interrupt(campaign, engine, options, invocation))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
                 progress.monitor.refresh()
         if campaign.stopping:
-            leave_resumable(campaign, plan, records, recorder, options)
+            leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
         return finish(plan, records, recorder, console, options)
 
 
@@ -211,18 +220,22 @@ class Earlier:
     warning: str
 
 
-def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions) -> Earlier:
+def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Hardware | None = None) -> Earlier:
     """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
-    home. Raises :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is
-    missing, too different or running, or if runs of other code are refused."""
+    home.
+
+    ``machine`` is the hardware to check, by default this machine's; that of a cluster may be unknown. Raises
+    :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is missing, too
+    different or running, or if runs of other code are refused.
+    """
     if spec.family.startswith(f"{MAIN}:") and not options.local:
         raise UserError(
             f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
             "own next to it, and name that module, or train with --engine local"
         )
     spec.check_startable()
-    if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
-        check_room(spec, machine, options.address)
+    if options.address is None or machine is not None:  # Otherwise the hardware is not known yet.
+        check_room(spec, machine or hardware.detect(), options.address)
     resumed = extended = None
     warning = ""
     if options.resume:
@@ -262,7 +275,7 @@ def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Calla
     return opener(options.record, home.root, None if must_answer else warn)
 
 
-def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
+def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None) -> Engine:
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
@@ -270,19 +283,19 @@ def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+    return RayEngine(spec.resources, session or RaySession(options.address, dashboard=options.dashboard))
 
 
 @contextmanager
-def one_ray(options: RunOptions) -> Iterator[RunOptions]:
-    """Yield options for several sweeps that share one Ray. The first sweep starts it."""
+def one_ray(options: RunOptions, invocation: Invocation) -> Iterator[Invocation]:
+    """Yield an invocation whose sweeps share one Ray. The first sweep starts it."""
     if options.local:
-        yield options
+        yield invocation
         return
     from orchestrator.engine.ray.session import RaySession
 
     with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
-        yield replace(options, session=session)
+        yield replace(invocation, session=session)
 
 
 def _known_runs(

@@ -63,6 +63,8 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
     count = len(lines(tmp_path))
     run("sync", "--record", "jsonl", "--home", tmp_path).succeeded()
     assert len(lines(tmp_path)) == count + 2  # The sweep was running again and ended, and nothing else.
+    run("rm", only_sweep(tmp_path).id, "--home", tmp_path, "--yes").succeeded()
+    assert lines(tmp_path) == []
 
 
 @pytest.mark.parametrize("words", [("run", "add_vs_add_prod"), ("sync",)])
