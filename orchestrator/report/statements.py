@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
-from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
+from orchestrator.report.probe_statements import Agreement, Judged, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
@@ -104,18 +104,13 @@ def judge(
             elif statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
                 judged = _judge_answer(statement, answer, mix)
             elif statement.finds in INSIDE and (statement.than or mix is not baseline):
-                seen = {side.mix: [_seen(run, answer) for run in by_mix[side.mix]] for side in (mix, baseline)}
-                judged = compare(statement, answer, mix, seen)
+                sides = {side.mix: by_mix[side.mix] for side in (mix, baseline)}
+                numbers = {run.key: numbers_of(run.directory) for side in sides.values() for run in side}
+                judged = compare(statement, answer, mix, sides, numbers)
             if judged is not None:
                 comparison = mix.comparison if statement.finds in COMPARED else None
                 rows.append(Row(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
     return rows
-
-
-def _seen(run: Run, answer: Answer) -> Seen:
-    point = run.point(answer.target)
-    learned = point is not None and answer.has_learned(point)
-    return Seen(run.config.size, learned, numbers_of(run.directory))
 
 
 def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:
