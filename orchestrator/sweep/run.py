@@ -260,7 +260,8 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
         warning = check_reused(continued, home)
     elif resumed is None and not options.fresh:
         warning = check_reused(spec, home)
-    choose(home.root)  # A home that it refuses is not created.
+    if options.record == "mlflow":
+        choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
     return Earlier(resumed, extended, warning)
 

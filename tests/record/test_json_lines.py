@@ -30,6 +30,7 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
     run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.sweep.answering.INTERRUPTED_TIMEOUT_S", 120.0)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "ftp://for-other-work")
     small = spec(sizes=[16, 64], seeds=1)
     with monkeypatch.context() as patch:
         interrupt_after(5, patch)
@@ -63,6 +64,7 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
     count = len(lines(tmp_path))
     run("sync", "--record", "jsonl", "--home", tmp_path).succeeded()
     assert len(lines(tmp_path)) == count + 2  # The sweep was running again and ended, and nothing else.
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
     run("rm", only_sweep(tmp_path).id, "--home", tmp_path, "--yes").succeeded()
     assert lines(tmp_path) == []
 
