@@ -17,6 +17,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
+from orchestrator.home.directories import Home
+from orchestrator.home.inspection import foreign_things
 from orchestrator.machine.state import State
 from orchestrator.record.json_lines import RUNS, JsonLinesTracker, remove_lines
 from orchestrator.record.mlflow_tracker import ENDINGS, MlflowTracker
@@ -319,6 +321,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.write_text("precious")
     (tmp_path / RUNS).symlink_to(target)
+    assert foreign_things(Home(tmp_path)) == [f"{tmp_path / RUNS} is a link"]
     JsonLinesTracker(tmp_path / RUNS).keep(sweep_record(), run_record())
     assert target.read_text() == "precious"
     assert len(read_lines(tmp_path / RUNS)) == 2
