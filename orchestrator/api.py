@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -25,6 +24,7 @@ from orchestrator.report.side_by_side import Compared, finding
 from orchestrator.report.words.changes import changed_words
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
 from orchestrator.system.environment import user_path
@@ -292,7 +292,7 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
     Raises ``UserError`` for invalid arguments, and ``SweepError`` if a part fails. Then the sweep can be resumed.
     """
     home = options.pop("home", None)
-    checked = RunOptions(**from_python(options), home=_home(home).root).started()
+    checked = RunOptions(**from_python(options), home=_home(home).root).checked()
     if not isinstance(space, SweepSpec | str | Path):
         raise UserError(f"space={space!r:.60} cannot be used: pass a search space's name or file, or a SweepSpec")
     if not isinstance(space, SweepSpec):
@@ -306,5 +306,5 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
         raise UserError(f"a specification is complete: {rule}")
     begun: list[Sweep] = []
     output = console or Output(quiet=checked.quiet)
-    run_sweep(spec, replace(checked, begun=begun.append), output)
+    run_sweep(spec, checked, output, Invocation(limit=TimeLimit(checked.limit_s), begun=begun.append))
     return load(begun[0].id, home)

@@ -10,11 +10,11 @@ from statistics import fmean
 
 import numpy as np
 
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import AUTO, Observation, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
-from orchestrator.space.observations import is_evidence, problem_of, searcher_of
+from orchestrator.space.observations import problem_of, searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
@@ -257,7 +257,7 @@ class Cost:
         return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
 
 
-def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
+def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
     """Return the cost of a sweep's runs.
 
     A cell of the full grid costs the mean of its own runs. If it has none, it costs the mean of all runs of its size,
@@ -266,7 +266,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     """
     ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
     # Counts are as in the table, but the seconds include first phases.
-    counted = [(run, spent) for run, spent in ended if run.config.label in spec.mix_named and is_evidence(run.config)]
+    counted = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
     cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     sizes: defaultdict[int, list[float]] = defaultdict(list)
     seen: dict[Request, Observation | None] = {}
@@ -274,7 +274,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
         if spent > 0:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
-            seen[Request(run.config.label, run.config.size, run.config.seed)] = Observation(0.0, 0.0, spent)
+            seen[run.request] = Observation(0.0, 0.0, spent)
     grid_s, grid_seeds = None, spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
     if seen:
         model = cost_model(seen)

@@ -220,6 +220,14 @@ def test_the_engine_knows_jobs_and_not_the_question() -> None:
     assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
+def test_trackers_know_records_and_not_the_question() -> None:
+    """MLflow's draws pictures, with the warnings of reports."""
+    reached = closure("orchestrator.record.json_lines")
+    assert {name for name in reached if package_of(name) in QUESTION} == {
+        *("orchestrator.record.json_lines", "orchestrator.record.tracker")
+    }
+
+
 def test_only_the_doctor_knows_a_kind_of_model() -> None:
     """Everything else asks the family of a sweep."""
     kinds = ("trainables.transformer", "trainables.reparametrization", "trainables.tasks")

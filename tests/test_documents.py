@@ -74,6 +74,42 @@ def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 
 
+LIST = """
+from pathlib import Path
+from orchestrator.engine.campaign import Campaign, OneByOne
+from orchestrator.engine.local_engine import LocalEngine
+from orchestrator.home.directories import Home
+from orchestrator.home.journal import Journal
+from orchestrator.machine.job_list import JobList
+from orchestrator.machine.jobs import Setup, job_of
+from orchestrator.machine.resources import Resources
+from orchestrator.machine.state import State
+from orchestrator.record.job_records import JobRecords
+from orchestrator.record.json_lines import JsonLinesTracker
+from orchestrator.space.spaces import load_space
+from trainables.base import Arm
+from trainables.families import FamilySource
+"""
+"""Imports of the list of jobs, which a reader takes from the names."""
+
+
+@pytest.mark.slow
+def test_the_list_of_jobs_trains_and_is_recorded(tmp_path: Path) -> None:
+    [program] = [code for code in code_blocks("CONTRIBUTING.md", "python") if "JobList" in code]
+    quick = {
+        "ListOps(ListOps.Settings())": 'load_space("add_vs_add_prod", "smoke").make_family()',
+        "RayEngine(setup.resources)": "LocalEngine()",
+        '"results': f'"{tmp_path}',
+    }
+    for slow, replacement in quick.items():
+        assert slow in program
+        program = program.replace(slow, replacement)
+    subprocess.run([sys.executable, "-c", LIST + program], cwd=ROOT, check=True, timeout=280)
+    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    assert [line["params"]["size"] for line in lines if line["kind"] == "run"] == ["8", "16", "32"]
+    assert lines[-1]["state"] == "finished"
+
+
 def test_the_model_of_the_first_page_keeps_the_contract(tmp_path: Path) -> None:
     [program] = [code for code in code_blocks("README.md", "python") if "SimpleFamily" in code]
     names: dict[str, Any] = {"__name__": "my_models"}

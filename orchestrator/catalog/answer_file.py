@@ -30,6 +30,7 @@ from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
 from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.observations import problem_of
+from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, unknown
@@ -321,10 +322,9 @@ def check(file: AnswerFile, allowed: Sequence[str] = ()) -> Checked:
     """Compute a file's answer again from its pairs and outcomes, and compare it with the file's claims. Raises
     :class:`UserError` as :func:`spec_of`."""
     spec = spec_of(file, allowed)
-    configs = [spec.config(run.request) for run in file.runs]
-    ended = [(config, run.outcome) for config, run in zip(configs, file.runs, strict=True)]
-    result = answer(spec, ended, frozenset(file.stopped), file.blocks)
-    keys = [spec.make_family().key(config) for config in configs]
+    runs = [Run(run.request, spec.config(run.request), run.outcome) for run in file.runs]
+    result = answer(spec, runs, frozenset(file.stopped), file.blocks)
+    keys = [spec.make_family().key(run.config) for run in runs]
     pairs = zip(file.runs, keys, strict=True)
     other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]
     return Checked(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))

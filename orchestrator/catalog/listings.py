@@ -12,9 +12,9 @@ from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.cost import cost_of
-from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import UnreadableError, failures
+from orchestrator.machine.state import State
 from orchestrator.report.answer_table import head_of, labeled, plain_table
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import finding

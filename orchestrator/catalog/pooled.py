@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, answer
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.system.errors import UserError, first_of
 from orchestrator.system.text import counted
-from orchestrator.transition.evidence import Block, Run
+from orchestrator.transition.evidence import Block, RunId
 from trainables.base import Status
 
 MAY_DIFFER = frozenset({"seed", "seeds", "search.max_runs", "search.max_cost"})
@@ -51,9 +51,9 @@ class Pooled:
         return self.sweeps[0].spec
 
     @cached_property
-    def runs(self) -> tuple[RunRecord, ...]:
+    def runs(self) -> tuple[Run, ...]:
         """Every run once, by mix, size and seed. A run that failed in one sweep and not in another did not fail."""
-        once: dict[Run, RunRecord] = {}
+        once: dict[RunId, Run] = {}
         for record in (record for sweep in self.sweeps for record in sweep.runs):
             if once.setdefault(_run(record), record).outcome.status is Status.FAILED:
                 once[_run(record)] = record
@@ -69,12 +69,11 @@ class Pooled:
     def answer(self) -> Answer:
         """The answer from all runs."""
         stopped = frozenset().union(*(sweep.stopped for sweep in self.sweeps))
-        ended = [(record.config, record.outcome) for record in self.runs]
-        return answer(self.spec, ended, stopped, tuple(self._blocks()))
+        return answer(self.spec, self.runs, stopped, tuple(self._blocks()))
 
     def _blocks(self) -> Iterator[Block]:
         """Yield the counted pairs of each sweep that share no run with an earlier sweep."""
-        earlier: set[Run] = set()
+        earlier: set[RunId] = set()
         for sweep in self.sweeps:
             yield from (block for block in complete_blocks(sweep) if earlier.isdisjoint(block.runs))
             earlier |= {_run(record) for record in sweep.runs}
@@ -96,7 +95,7 @@ def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
             yield block
 
 
-def _run(record: RunRecord) -> Run:
+def _run(record: Run) -> RunId:
     return record.config.label, record.config.size, record.config.seed
 
 

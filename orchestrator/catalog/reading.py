@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import State, read_request
+from orchestrator.home.journal import read_request
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
-from orchestrator.home.sweeps import RunRecord, Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.machine.state import State
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep, command_of
+from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, did_you_mean, first_of
 from orchestrator.transition.evidence import Block
-from trainables.base import Evaluation, RunConfig, Status
+from trainables.base import Status
 
 
 def find_sweep(home: Home, given: str | None) -> str:
@@ -68,36 +70,23 @@ def find_variants(home: Home, given: str) -> list[str]:
     return variants[::-1] or [find_sweep(home, given)]
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """A run that has begun but not ended, with its learning curve so far."""
-
-    key: str
-    config: RunConfig
-    curve: tuple[Evaluation, ...]
-
-    @property
-    def step(self) -> int:
-        """Step of the last evaluation."""
-        return self.curve[-1].step if self.curve else 0
-
-
-def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[Unfinished, ...]:
+def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[RunInTraining, ...]:
     """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
     family = sweep.spec.make_family()
-    unfinished: dict[str, Unfinished] = {}
+    unfinished: dict[str, RunInTraining] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             (members, _), curves = read_members(directory), read_progress(directory)
-            requests = map(read_request, members)
-            configs = [sweep.spec.config(request) for request in requests if request.until is None]
+            requests = [request for request in map(read_request, members) if request.until is None]
+            configs = list(map(sweep.spec.config, requests))
         except (FileNotFoundError, NotADirectoryError):
             continue  # The stack has just ended, or is being written.
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, OSError) as error:
             warn(f"{directory} cannot be read ({type(error).__name__}: {error}); `run --resume` moves it aside")
             continue
-        keys = map(family.key, configs)
-        unfinished |= {key: Unfinished(key, run, curves.get(key, ())) for key, run in zip(keys, configs, strict=True)}
+        for request, config in zip(requests, configs, strict=True):
+            key = family.key(config)
+            unfinished[key] = RunInTraining(request, config, key, curves.get(key, ()))
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
@@ -116,8 +105,8 @@ class StoredSweep:
 
     sweep: Sweep
     state: State
-    runs: tuple[RunRecord, ...]
-    training: tuple[Unfinished, ...]
+    runs: tuple[Run, ...]
+    training: tuple[RunInTraining, ...]
     damage: tuple[str, ...]
     stopped: frozenset[str]
     changed: datetime
@@ -144,7 +133,7 @@ class StoredSweep:
     @cached_property
     def answer(self) -> Answer:
         """The answer from the runs that ended."""
-        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped, self.blocks)
+        return answer(self.spec, self.runs, self.stopped, self.blocks)
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -155,7 +144,7 @@ class StoredSweep:
         """Return the command that follows a recommendation, or resumes the sweep."""
         return command_of(self.sweep, step)
 
-    def run(self, key: str) -> RunRecord:
+    def run(self, key: str) -> Run:
         """Return the run with this key or unique prefix. Raises :class:`UserError`."""
         matches = {run.key: run for run in self.runs if key and run.key.startswith(key)}
         if len(matches) == 1:
@@ -196,7 +185,7 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
         memory = recall_sweep(sweep)
     except OSError as error:
         return UnreadableError.of(sweep.files, error)
-    runs = tuple(sweep.record(entry) for entry in memory.ended)
+    runs = tuple(sweep.run(entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")
@@ -235,7 +224,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
 
 
-def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
+def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
     """Return the arrays of a run and its probes. Raises :class:`UserError` if there are none."""
     arrays = arrays_of(run.directory)
     if not arrays:

@@ -31,8 +31,8 @@ from orchestrator.cli.options import (
 )
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
-from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
+from orchestrator.machine.state import State
 from orchestrator.record import store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words

@@ -11,18 +11,21 @@ import typer
 from orchestrator.catalog.export import output_path
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
-from orchestrator.cli.options import HomeOption, OneSweep, open_sweep, warn
+from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, open_sweep, warn
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import UnreadableError
+from orchestrator.machine.state import State
 from orchestrator.record import store
+from orchestrator.record.json_lines import RUNS, remove_lines
+from orchestrator.record.tracker import StoreError
+from orchestrator.sweep.run_options import RECORDS
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME
-from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.files import is_directory
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
@@ -86,13 +89,21 @@ def _trusted(folder: Path) -> Path:
 def sync_command(
     home: HomeOption = HOME,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Rebuild the home's store from the logs, and keep the old store.")
+        bool, typer.Option("--rebuild", help="Rebuild the home's MLflow store from the logs, and keep the old store.")
     ] = False,
+    record: Annotated[str, as_in_run("record")] = "mlflow",
 ) -> None:
     """Write records that MLflow is missing after an outage."""
     from orchestrator.record import sync  # MLflow takes a second to import.
 
-    (sync.rebuild if rebuild else sync.sync)(home, Console())
+    if record not in RECORDS:
+        raise unknown("record", record, RECORDS)
+    if rebuild and record != "mlflow":
+        raise UserError(f"--rebuild rebuilds MLflow's store: to write {RUNS} again, delete it and run `sync`")
+    if rebuild:
+        sync.rebuild(home, Console())
+    else:
+        sync.sync(home, Console(), record)
 
 
 def rm_command(
@@ -146,7 +157,8 @@ def _delete(files: SweepDirectory, home: Path) -> int:
     with files.driving():
         try:
             records = remove_sweep(chosen, space_of(files.id), files.id)
-        except store.StoreError as error:
+            remove_lines(files.home.root / RUNS, files.id)
+        except StoreError as error:
             raise SweepError(f"nothing was deleted from disk: {error}") from error
         runs = RunStore(files.home, files.id)
         with runs.locked():

@@ -15,7 +15,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run_options import RunOptions, SpaceOptions
+from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SpaceOptions
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, detect
@@ -56,7 +56,9 @@ def as_in_run(name: str, **settings: Any) -> Any:
 HomeOption = Annotated[Path, as_in_run("home", parser=_home)]
 
 
-def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_options(
+    kind: type[SpaceOptions | PlaceOptions], **types: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Turn a command's parameter ``options`` into an option per field, typed like the field or as in ``types``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -19,7 +19,6 @@ from orchestrator.cli.options import (
     HomeOption,
     OneSweep,
     SpaceName,
-    as_in_run,
     hardware_at,
     load_variants,
     open_sweep,
@@ -38,9 +37,10 @@ from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
+from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
-from orchestrator.sweep.run_options import RunOptions, SizedOptions, SpaceOptions
+from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError, unknown
 from orchestrator.system.files import write_whole
@@ -113,17 +113,19 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
 
       run my_space.yaml --resume
     """
-    options = options.started(space)
+    options = options.checked()
+    invocation = Invocation(limit=TimeLimit(options.limit_s), owns_process=True)
     hardware = hardware_at(options.address)
     specs = load_variants(space, options, hardware)
-    options = replace(options, hardware=hardware, several=len(specs) > 1)
+    options = replace(options, space=space, several=len(specs) > 1)
+    invocation = replace(invocation, hardware=hardware)
     _check_begin(specs, options, hardware)
     console = Output(quiet=options.quiet)
     if options.several:
-        _run_variants(specs, options, hardware, console)
+        _run_variants(specs, options, invocation, hardware, console)
         return
     print_start(specs[0], hardware, console, options.plan_line, is_local=options.local)
-    answer = run_sweep(specs[0], options, console)
+    answer = run_sweep(specs[0], options, console, invocation)
     if console.quiet:
         echo(answer_table.plain(answer, next_step(specs[0], answer)))
 
@@ -138,18 +140,20 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         )
     single = replace(options, resume=None) if options.several else options
     for spec in specs:
-        earlier_sweeps(spec, Home(options.home.resolve()), hardware, single)
+        earlier_sweeps(spec, Home(options.home.resolve()), single, hardware)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 
         check_dashboard()
 
 
-def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
+def _run_variants(
+    specs: Sequence[SweepSpec], options: RunOptions, invocation: Invocation, hardware: Hardware, console: Console
+) -> None:
     """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
     ended: list[str] = []
     home = Home(options.home.resolve())
-    with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
+    with one_ray(options, replace(invocation, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
             with logged_to(console):
                 newest = None if options.resume is None else newest_sweep(spec, home)
@@ -159,7 +163,7 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
                 ended.append(newest.id)
                 continue
             print_start(spec, hardware, console, options.plan_line, is_local=options.local)
-            run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
+            run_sweep(spec, replace(options, resume=None if newest is None else newest.id), console, shared)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
     print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 
@@ -182,7 +186,9 @@ def stop_command(
     echo(f"{stored.id} will stop {mix or 'the whole sweep'} at the next evaluation of a stack")
 
 
+@with_options(PlaceOptions, home=HomeOption)
 def reproduce_command(
+    options: PlaceOptions,
     spaces: Annotated[
         list[str] | None, typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all shipped ones.")
     ] = None,
@@ -198,23 +204,21 @@ def reproduce_command(
     only_table: Annotated[
         bool, typer.Option("--only-table", help="Run nothing: compare the sweeps that the home already has.")
     ] = False,
-    home: HomeOption = HOME,
-    address: Annotated[str | None, as_in_run("address")] = None,
-    engine: Annotated[str, as_in_run("engine")] = "ray",
 ) -> None:
     """Run all experiments and compare them with expectations.
 
     Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """
-    place, hardware = Home(home.resolve()), hardware_at(address)
+    shared = RunOptions(**vars(options)).checked()
+    invocation = Invocation(owns_process=True)
+    place, hardware = Home(options.home.resolve()), hardware_at(options.address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
     reproduction = Reproduction(experiments, place, Output())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
-    options = RunOptions(home=home, address=address, hardware=hardware, engine=engine).started()
     try:
-        for _ in () if only_table else reproduction.run(options):
+        for _ in () if only_table else reproduction.run(shared, replace(invocation, hardware=hardware)):
             _write(reproduction, choice, path)
     finally:
         rows = over_table(reproduction.rows())

@@ -18,10 +18,10 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Protocol
 
 from orchestrator.engine.base import StackJob, StackReport
-from orchestrator.engine.run_table import Run, RunState, RunTable
+from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.run_store import RunStore, StoredRun
+from orchestrator.home.run_store import RunStore
 from orchestrator.machine.jobs import Job, Member, Plan, Setup, Stack, next_stack
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
@@ -114,7 +114,7 @@ class Campaign:
         return self._family.resumes
 
     @property
-    def training(self) -> list[Run]:
+    def training(self) -> list[TableRun]:
         return self.table.in_state(RunState.TRAINING)
 
     def is_over(self, stack_id: str) -> bool:
@@ -277,7 +277,7 @@ class Campaign:
             return False
         return True
 
-    def _largest(self, run: Run) -> int:
+    def _largest(self, run: TableRun) -> int:
         size = run.job.run.size
         return 1 if run.alone else min(self.sizing.most(size), self._limit(size))
 
@@ -320,8 +320,8 @@ class Campaign:
         with self._watched():
             trained_for = ""
             if outcome.status is not Status.FAILED:
-                stored = self._store.put(key, outcome, files or {})
-                outcome, trained_for = stored.outcome, stored.trained_for
+                outcome = self._store.put(key, outcome, files or {})
+                trained_for = self._store.trained_for(key)
             self._take(run.job, outcome, trained_for)
             self._store.free(key)
         return True
@@ -402,7 +402,7 @@ class Campaign:
             log.warning(f"a run at {where} does not fit into {share}: stacks that start now have {gpus:g}")
             self.resources = self.resources.model_copy(update={"gpu_per_stack": gpus})
 
-    def _leave(self, stack_id: str) -> tuple[Stack, list[Run]]:
+    def _leave(self, stack_id: str) -> tuple[Stack, list[TableRun]]:
         """Remove a stack from its worker and queue its unfinished runs before all others. Return both."""
         stack = self.table.stacks.pop(stack_id)
         unfinished = self.table.members(stack)
@@ -414,22 +414,23 @@ class Campaign:
         if not self._store.has(job.key):
             return False
         with self._store.locked():  # Prevents removal of the run before the plan has taken it in.
-            stored = self._store.find(job.key)
-            if stored is not None and self._is_refused(job, stored):
+            outcome = self._store.find(job.key)
+            if outcome is None or self._is_refused(job):
                 return False
-            if stored is not None:
-                self._take(job, stored.outcome, stored.trained_for)
-        return stored is not None
+            self._take(job, outcome, self._store.trained_for(job.key))
+        return True
 
-    def _is_refused(self, job: Job, stored: StoredRun) -> bool:
+    def _is_refused(self, job: Job) -> bool:
         """Stop the sweep if a stored run was trained by other code, for example by a sweep that runs at the same time.
         Most such runs are refused before the sweep starts (home/known_code.py)."""
         setup = self.setup
-        is_other = "" not in (stored.source, setup.source) and stored.source != setup.source
+        source = self._store.source_of(job.key)
+        is_other = "" not in (source, setup.source) and source != setup.source
         if not is_other or setup.accepts_other_code:
             return False
         trained = f"run {job.key} was trained by other code of {setup.family.name}"
-        self._stop(f"{trained}, for {stored.trained_for or setup.sweep_id}: raise `version`, or add --set code=warn")
+        owner = self._store.trained_for(job.key) or setup.sweep_id
+        self._stop(f"{trained}, for {owner}: raise `version`, or add --set code=warn")
         return True
 
     def _take(self, job: Job, outcome: Outcome, trained_for: str = "") -> None:

@@ -22,7 +22,7 @@ class RunState(Enum):
 
 
 @dataclass
-class Run:
+class TableRun:
     """A run and its job, state and progress.
 
     Attributes:
@@ -79,7 +79,7 @@ class Run:
         return took / trained if trained > 0 and took > 0 else None
 
 
-class RunTable(dict[str, Run]):
+class RunTable(dict[str, TableRun]):
     """All runs that a sweep wants or wanted, by key, the ``stacks`` in training by id, and the ``interrupted`` stacks
     with a checkpoint, which can only continue as a whole."""
 
@@ -93,7 +93,7 @@ class RunTable(dict[str, Run]):
         run = self.get(key)
         return None if run is None else run.outcome
 
-    def in_state(self, state: RunState) -> list[Run]:
+    def in_state(self, state: RunState) -> list[TableRun]:
         """Return the runs in a state, most urgent first."""
         return [run for run in self.values() if run.state is state]
 
@@ -107,13 +107,13 @@ class RunTable(dict[str, Run]):
         """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
         return len({run.stack_id for run in self.in_state(RunState.TRAINING)})
 
-    def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> Run:
+    def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> TableRun:
         """Add a run or change its state. It becomes the least urgent."""
-        run = self[job.key] = self.pop(job.key, Run(job, state))
+        run = self[job.key] = self.pop(job.key, TableRun(job, state))
         run.state, run.outcome = state, outcome
         return run
 
-    def wait_first(self, runs: Iterable[Run]) -> None:
+    def wait_first(self, runs: Iterable[TableRun]) -> None:
         """Queue these runs for a slot before all others."""
         first = {run.job.key: run for run in runs}
         for run in first.values():
@@ -122,7 +122,7 @@ class RunTable(dict[str, Run]):
         self.clear()
         self.update(first | others)
 
-    def members(self, stack: Stack) -> list[Run]:
+    def members(self, stack: Stack) -> list[TableRun]:
         """Return the runs that are in training in a stack."""
         runs = (self.get(job.key) for job in stack.jobs)
         return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]

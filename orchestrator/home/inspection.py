@@ -14,6 +14,7 @@ from orchestrator.home.foreign_files import KEY, NAME, is_hole
 from orchestrator.system.files import is_directory, is_file
 
 DATABASE = "mlflow.db"
+LINES = "runs.jsonl"
 RECORD_ID = "[0-9a-f]" * 32
 """Pattern of SQLite for the ids that MLflow gives to runs."""
 
@@ -24,7 +25,7 @@ def foreign_things(home: Home) -> list[str]:
 
 
 def _odd_files(home: Home) -> Iterator[str]:
-    for name in ("runs", "sweeps", "claims", "artifacts", DATABASE):
+    for name in ("runs", "sweeps", "claims", "artifacts", DATABASE, LINES):
         if (home.root / name).is_symlink():
             yield f"{home.root / name} is a link"
     for top in ("runs", "sweeps", "claims", "artifacts"):

@@ -14,13 +14,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed, whole_lines
 from orchestrator.home.run_files import checked_outcome, read_run
+from orchestrator.machine.state import State
 from orchestrator.search.base import Request
 from orchestrator.system.errors import exception_line
 from orchestrator.transition.evidence import Block
@@ -135,16 +135,6 @@ PLAIN: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
 }
 """Entries whose fields are all JSON values, by kind."""
 Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
-
-
-class State(StrEnum):
-    """State: running (locked by a process), finished (has an answer), failed (only failed runs, or broken) or
-    interrupted."""
-
-    RUNNING = "running"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True)

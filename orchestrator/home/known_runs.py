@@ -14,7 +14,7 @@ from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.system.errors import UserError, first_of
-from orchestrator.transition.evidence import Block, Run
+from orchestrator.transition.evidence import Block, RunId
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -111,8 +111,8 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in usable_requests(sweep.spec).items():
         origin = None if key in already else read_origin(store.directory(key))
-        if origin is not None and origin.sweep == sweep.id and (stored := store.find(key)) is not None:
-            adopted.append(Ended(key, request, stored.outcome))
+        if origin is not None and origin.sweep == sweep.id and (outcome := store.find(key)) is not None:
+            adopted.append(Ended(key, request, outcome))
             journal.append(adopted[-1])
     return adopted
 
@@ -150,7 +150,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
             )
     family, former = spec.make_family(), older.spec.make_family()
 
-    def is_the_same(run: Run) -> bool:
+    def is_the_same(run: RunId) -> bool:
         request = Request(*run)
         return family.key(spec.config(request)) == former.key(older.spec.config(request))
 
@@ -164,7 +164,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     return continued
 
 
-def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[Run]) -> None:
+def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
     """Raise :class:`UserError` unless ``spec`` has every size and seed of the continued pairs. Evidence counts pairs up
     to the first incomplete one, so no pair after one that can never be completed would count."""
     for key, has, needs in (

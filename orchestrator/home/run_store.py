@@ -31,16 +31,6 @@ LONGEST_CLAIM = 1000
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    """A stored run. ``trained_for`` is the id of the other sweep that trained it, or "". ``source`` is the hash of the
-    source of its family, or "" if it is unknown."""
-
-    outcome: Outcome
-    trained_for: str
-    source: str = ""
-
-
-@dataclass(frozen=True)
 class RunStore:
     """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers). Directories are
     flushed and renamed, so that readers never see an incomplete run. ``source`` is the hash of the family's source,
@@ -67,21 +57,25 @@ class RunStore:
         path = self.directory(key) / WEIGHTS
         return path if is_file(path) else None
 
-    def find(self, key: str) -> StoredRun | None:
-        """Return a stored run, or None if it must be trained. Log and delete a damaged run. Raises ``OSError`` for a
-        run that cannot be read for another reason, such as its permissions."""
+    def find(self, key: str) -> Outcome | None:
+        """Return the outcome of a stored run, or None if it must be trained. Log and delete a damaged run.
+
+        Raises ``OSError`` for a run that cannot be read for another reason, such as its permissions.
+        """
         if not self.has(key):
             return None
         outcome = read_run(self.directory(key), whole=True)
         if isinstance(outcome, Outcome):
-            return self._stored(key, outcome)
+            return outcome
         log.warning(f"{self.directory(key)} is damaged ({outcome}): the run is trained again")
         self.delete(key)
         return None
 
-    def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> StoredRun:
-        """Store a run that ended, unless another sweep has stored it first, and return the stored run. ``files`` are
-        its weights, arrays and probe results by path in its directory."""
+    def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> Outcome:
+        """Store a run that ended, unless another sweep has stored it first. Return the stored outcome.
+
+        ``files`` are its weights, arrays and probe results by path in its directory.
+        """
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
@@ -89,7 +83,17 @@ class RunStore:
             write_origin(directory, self.sweep_id, self.source)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
-        return self._stored(key, read_outcome(self.directory(key)))
+        return read_outcome(self.directory(key))
+
+    def trained_for(self, key: str) -> str:
+        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown."""
+        origin = read_origin(self.directory(key))
+        return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+
+    def source_of(self, key: str) -> str:
+        """Return the hash of the source of the family that trained a stored run, or "" if it is unknown."""
+        origin = read_origin(self.directory(key))
+        return "" if origin is None else origin.source
 
     def delete(self, key: str) -> None:
         """Delete a run atomically if it is stored."""
@@ -146,12 +150,6 @@ class RunStore:
             if is_own and not is_shared and not is_training:
                 keys.append(key)
         return keys
-
-    def _stored(self, key: str, outcome: Outcome) -> StoredRun:
-        origin = read_origin(self.directory(key))
-        if origin is None:
-            return StoredRun(outcome, "")
-        return StoredRun(outcome, "" if origin.sweep == self.sweep_id else origin.sweep, origin.source)
 
     def _holder(self, key: str) -> str:
         """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""

@@ -22,13 +22,14 @@ from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.machine.jobs import Setup
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system import hardware
 from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.files import is_file, write_whole
 from orchestrator.system.machine_errors import trouble_words
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
-from trainables.base import Outcome, RunConfig, Status
+from trainables.base import Status
 from trainables.contract.arms import as_named
 from trainables.contract.sources import search_in
 
@@ -43,22 +44,6 @@ LONGEST_ANSWER = 10_000
 REPAIR = "Repair the file, or restore it from a backup."
 """Remedy for a damaged sweep."""
 PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """A finished run of a sweep, recorded ``at`` a time (ISO 8601) or "". A failed run has no ``directory`` on disk.
-
-    ``found_in`` is "" if the run was trained for this record, otherwise the id of the sweep that it was trained for,
-    which can be this sweep if two arms share the run.
-    """
-
-    key: str
-    config: RunConfig
-    outcome: Outcome
-    directory: Path
-    found_in: str = ""
-    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,10 +82,17 @@ class Sweep:
             spec.resources,
         )
 
-    def record(self, entry: Ended) -> RunRecord:
-        """Return an entry of the sweep's journal as a record for trackers and reports."""
-        config, directory = self.spec.config(entry.request), self.files.home.runs / entry.key
-        return RunRecord(entry.key, config, entry.outcome, directory, entry.reused_from, entry.at)
+    def run(self, entry: Ended) -> Run:
+        """Return the run of an entry of the sweep's journal."""
+        return Run(
+            entry.request,
+            self.spec.config(entry.request),
+            entry.outcome,
+            entry.key,
+            self.files.home.runs / entry.key,
+            entry.reused_from,
+            entry.at,
+        )
 
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
@@ -138,7 +130,7 @@ def recall_sweep(sweep: Sweep) -> Memory:
 
     def fits(entry: Ended) -> bool:
         try:
-            run = sweep.record(entry)
+            run = sweep.run(entry)
             tasks = set(run.config.mix.tasks)
             if run.outcome.status is not Status.FAILED and run.config.until is None:
                 _check_tasks("accuracy", run.outcome.accuracy, tasks)
@@ -221,7 +213,7 @@ def ask_to_stop(sweep: Sweep, mix: str) -> None:
     sweep.files.request_stop(named)
 
 
-def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
+def failures(runs: Iterable[Run]) -> Iterator[tuple[Run, ProbeResult]]:
     """Yield probe results with errors, each with its run."""
     for run in runs:
         if run.outcome.status is Status.FINISHED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from orchestrator.machine.jobs import Job, Member, Plan
 from trainables.base import Outcome
@@ -15,7 +15,10 @@ class JobList(Plan):
         outcomes: Outcomes so far, by key.
     """
 
-    def __init__(self, jobs: Iterable[Job]) -> None:
+    def __init__(self, jobs: Iterable[Job], on_ended: Callable[[Job, Outcome], object] | None = None) -> None:
+        """Make a plan. ``on_ended`` is called with each job that ends, also after a resume with those that had ended
+        before."""
+        self._on_ended = on_ended
         self._jobs = {job.key: job for job in jobs}
         self._next = list(self._jobs.values())
         self.outcomes: dict[str, Outcome] = {}
@@ -27,6 +30,8 @@ class JobList(Plan):
 
     def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
         self.outcomes[key] = outcome
+        if self._on_ended is not None:
+            self._on_ended(self._jobs[key], outcome)
 
     @property
     def done(self) -> bool:

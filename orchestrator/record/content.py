@@ -25,19 +25,17 @@ Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, or `
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.run_files import array_files
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.run_files import array_files, read_origin
+from orchestrator.home.sweeps import Sweep
+from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
+from orchestrator.record.tracker import Content, Sample
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.claims import claim_of
@@ -47,54 +45,19 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.findings import compared_words, sentence
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
-from orchestrator.space.settings import flatten, plain_value
+from orchestrator.space.runs import Run
+from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 """Numbers not logged under these names: they identify the run, or are logged once for each task."""
-LONGEST_NAME = 250
-"""Longest name of a metric or parameter in MLflow."""
 SIZES = ("transition", "low", "high")
 METRICS = (
     *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
     *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
     *("runs", "diverged", "failed", "asymptote", "p_levels_off", "p_above", "p_below"),
 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One value of a metric. ``progress`` in [0, 1] is its time relative to the record's duration."""
-
-    name: str
-    value: float
-    step: int = 0
-    progress: float = 1.0
-
-
-@dataclass(frozen=True)
-class Content:
-    """One record. ``texts`` and ``files`` are artifacts by name. ``seconds`` is the duration of the recorded work."""
-
-    name: str
-    tags: dict[str, str]
-    params: dict[str, str]
-    samples: tuple[Sample, ...] = ()
-    note: str = ""
-    texts: dict[str, str] = field(default_factory=dict)
-    files: dict[str, Path] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the record without its note. A record with an equal digest is not written again."""
-        samples = [(sample.name, sample.value, sample.step, sample.progress) for sample in self.samples]
-        parts: list[object] = [self.name, self.tags, self.params, samples, self.texts]
-        # A run keeps its own arrays, but a probe may be repeated. Records without such arrays keep their digest.
-        probed = {name: path.read_bytes() for name, path in self.files.items() if name.startswith(PROBES)}
-        parts += [{name: hashlib.sha256(array).hexdigest() for name, array in probed.items()}] if probed else []
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def sweep_content(sweep: Sweep) -> Content:
@@ -125,10 +88,12 @@ def sweep_content(sweep: Sweep) -> Content:
         params=with_settings(identity, spec.settings),
         note=sweep_note(sweep),
         texts={"search_space.yaml": spec.to_yaml()},
+        ended=sweep.created,
+        group=spec.name,
     )
 
 
-def run_content(sweep: Sweep, run: RunRecord) -> Content:
+def run_content(sweep: Sweep, run: Run) -> Content:
     """Return the record of one run."""
     spec, config, outcome = sweep.spec, run.config, run.outcome
     identity = {
@@ -138,15 +103,6 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         "target": spec.target,
         "family": spec.family,
     }
-    curve = [
-        Sample(name, value, point.step, min(point.step / max(outcome.steps, 1), 1.0))
-        for point in outcome.curve
-        for name, value in {
-            "loss": point.loss,
-            **{f"accuracy/{mlflow_name(task)}": share for task, share in point.accuracy.items()},
-            **{f"{MEASURE}{mlflow_name(name)}": value for name, value in point.measures.items()},
-        }.items()
-    ]
     final = [
         Sample(mlflow_name(name if name != "loss" else f"{MEASURE}{name}"), float(value), outcome.steps)
         for name, value in run_values(sweep, [run])[0].items()
@@ -163,18 +119,34 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **({"trained_for": run.found_in} if run.found_in else {}),
         },
         params=with_settings(identity, config.settings),
-        samples=finite((*curve, *final)),
+        samples=finite((*curve_samples(outcome), *final)),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
             for path in array_files(run.directory)
         },
         seconds=outcome.measures.get("seconds", 0.0),
+        ended=origin.ended if (origin := read_origin(run.directory)) else run.at or sweep.created,
+        group=spec.name,
+        draw=partial(_draw_similarity, sweep, run),
     )
 
 
-def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
-    """Return the record of one mix's transition."""
+def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]:
+    """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
+    of the record. Unlike the best seed, the first is the same in every replay."""
+    from orchestrator.report.figures.probes import SIMILARITY, save_similarity
+
+    config = run.config
+    if config.seed != sweep.spec.seed:
+        return {}
+    path = directory / f"{SIMILARITY}.png"
+    title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
+    return {path.name: path} if save_similarity(run.directory, path, title, sweep.spec.family_class.words) else {}
+
+
+def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str) -> Content:
+    """Return the record of one mix's transition. ``ended`` is the end of the sweep's last run."""
     spec, transition = sweep.spec, mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
     metrics = _metrics(target, METRICS)
@@ -210,6 +182,8 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
+        ended=ended,
+        group=spec.name,
     )
 
 
@@ -226,8 +200,8 @@ def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
     ]
 
 
-def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
-    """Return the additions to a sweep's record when it ends."""
+def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: Sequence[Path] = ()) -> Content:
+    """Return the additions to a sweep's record when it ends, with figure and report as ``files``."""
     text = plain(answer, next_step(sweep.spec, answer))
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
@@ -236,30 +210,15 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
         params={},
         note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
         texts={"answer.json": json.dumps(asdict(answer), indent=1)},
+        files={path.name: path for path in files},
+        ended=ended,
+        group=sweep.spec.name,
     )
 
 
 def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:
     columns = row.columns()
     return {f"{name}{suffix}": float(columns[name]) for name in names if columns.get(name) is not None}
-
-
-def mlflow_name(text: str) -> str:
-    """Return a name that MLflow accepts for a metric or parameter: ``add.prod`` for ``add+prod``."""
-    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_NAME]
-
-
-def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
-    """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name. A setting with the name of
-    another parameter becomes ``settings.NAME``."""
-    settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
-    named = {f"settings.{key}" if key in identity else key: value for key, value in settings.items()}
-    return {mlflow_name(key): value for key, value in {**identity, **named}.items()}
-
-
-def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Return the samples without values that charts cannot show, such as the last losses of a diverged run."""
-    return tuple(sample for sample in samples if math.isfinite(sample.value))
 
 
 def sweep_note(sweep: Sweep) -> str:

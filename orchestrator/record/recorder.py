@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from orchestrator.home.journal import State
-from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record.store import Store, StoreError
-from orchestrator.report.answer import Answer
-
-if TYPE_CHECKING:
-    from orchestrator.record.mlflow_tracker import MlflowTracker
+from orchestrator.record.tracker import StoreError, Tracker
 
 RETRY_S = 30.0
 """Seconds to wait after a failed write."""
@@ -28,25 +20,24 @@ class Recorder:
     resumed sweep or `sync` writes them. ``open_tracker`` is called in the thread with the first record.
     """
 
-    def __init__(self, open_tracker: Callable[[], MlflowTracker], *, retry_s: float = RETRY_S) -> None:
+    def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
         self._open = open_tracker
         self._retry_s = retry_s
-        self._tracker: MlflowTracker | None = None
-        self._calls: deque[Callable[[MlflowTracker], None]] = deque()
+        self._tracker: Tracker | None = None
+        self._calls: deque[Callable[[Tracker], None]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._failure = ""
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
 
-    def begin(self, sweep: Sweep) -> None:
-        self._put(lambda tracker: tracker.begin(sweep))
-
-    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        self._put(lambda tracker: tracker.run_ended(sweep, run))
-
-    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
-        self._put(lambda tracker: tracker.end(sweep, answer, ending, files))
+    def put(self, call: Callable[[Tracker], None]) -> None:
+        """Call a function with the tracker, after all others before it, and again until it succeeds."""
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the recorder is closed")
+            self._calls.append(call)
+            self._changed.notify_all()
 
     @property
     def waiting(self) -> int:
@@ -68,13 +59,6 @@ class Recorder:
         self._thread.join(timeout_s)
         return self.waiting
 
-    def _put(self, call: Callable[[MlflowTracker], None]) -> None:
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("the recorder is closed")
-            self._calls.append(call)
-            self._changed.notify_all()
-
     def _work(self) -> None:
         while (call := self._next()) is not None:
             try:
@@ -92,19 +76,8 @@ class Recorder:
                     self._failure = ""
                     self._calls.popleft()
 
-    def _next(self) -> Callable[[MlflowTracker], None] | None:
+    def _next(self) -> Callable[[Tracker], None] | None:
         """Return the oldest record, or None after the last. It stays in the queue until it is written."""
         with self._changed:
             self._changed.wait_for(lambda: self._calls or self._closed)
             return self._calls[0] if self._calls else None
-
-
-def open_mlflow(store: Store) -> MlflowTracker:
-    """Return a tracker of an MLflow store. Raises :class:`StoreError` without MLflow."""
-    try:
-        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
-    except ModuleNotFoundError as error:
-        if error.name != "mlflow":
-            raise
-        raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
-    return MlflowTracker(store)

@@ -20,8 +20,9 @@ from filelock import FileLock
 
 from orchestrator.home.foreign_database import Schema, open_database, schema_of
 from orchestrator.home.foreign_files import checked_key, own_directory, own_path
+from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
-from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.errors import UserError
 from orchestrator.system.files import write_whole
 
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ REBUILD = "If the file is damaged or from another version of MLflow, `sync --reb
 """Remedy for a database."""
 LOGIN = re.compile(r"//[^/\s]*@")
 """User name and password in a URL."""
-
-
-class StoreError(SweepError):
-    """A store that could not be read or written. The message names the store and the reason."""
 
 
 @dataclass(frozen=True)

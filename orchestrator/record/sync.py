@@ -1,4 +1,4 @@
-"""Updates MLflow from the logs after an outage, or fills a new store from them."""
+"""Updates a record from the logs after an outage, or fills a new store from them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from rich.console import Console
 
 from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
-from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.store import (
-    ARTIFACTS,
-    DATABASE,
-    VARIABLE,
-    StoreError,
-    check,
-    choose,
-    make_database,
-    store_errors,
-)
+from orchestrator.record.choice import opener
+from orchestrator.record.json_lines import RUNS
+from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE, check, choose, make_database, store_errors
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import answer
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
@@ -31,13 +25,13 @@ FORMER = "former-store-"
 """Prefix of the directory to which an old store is moved."""
 
 
-def sync(root: Path, console: Console) -> None:
+def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
     store fails, and at the end if some sweeps could not be read or recorded."""
     home = _home(root)
-    store = choose(home.root)
-    check(store)
-    tracker, troubles = MlflowTracker(store), []
+    tracker = opener(record, home.root)()
+    shown = choose(home.root).shown if record == "mlflow" else home.root / RUNS
+    troubles = []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
             console.out(f"{sweep_id} is running, so its own process records it", highlight=False)
@@ -51,10 +45,10 @@ def sync(root: Path, console: Console) -> None:
             with home.sweep(sweep_id).driving():
                 count = _replay(sweep, tracker, console)
         except StoreError as error:
-            check(store)  # Raises if the store fails for other sweeps, too.
+            opener(record, home.root)  # Raises if the store fails for other sweeps, too.
             troubles.append(f"{sweep_id}: {error}")
             continue
-        console.out(f"{sweep_id}: {counted(count, 'run')} in {store.shown}", highlight=False)
+        console.out(f"{sweep_id}: {counted(count, 'run')} in {shown}", highlight=False)
     if troubles:
         lines = "\n  ".join([f"{len(troubles)} of {len(home.sweep_ids())} sweeps cannot be recorded:", *troubles])
         raise SweepError(f"{lines}\nThe others are recorded.")
@@ -87,20 +81,21 @@ def _home(root: Path) -> Home:
     return home
 
 
-def _replay(sweep: Sweep, tracker: MlflowTracker, console: Console) -> int:
+def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     """Pass a sweep's whole log to the tracker, and return the number of its runs."""
     memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
-    runs = [sweep.record(entry) for entry in memory.ended]
-    tracker.begin(sweep)
+    runs = [sweep.run(entry) for entry in memory.ended]
+    records = SweepRecords(sweep, lambda call: call(tracker))
+    records.begin()
     for run in runs:
-        tracker.run_ended(sweep, run)
-    answered = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped, memory.blocks)
+        records.run_ended(run)
+    answered = answer(sweep.spec, runs, memory.stopped, memory.blocks)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
-    tracker.end(sweep, answered, memory.state, files)
+    records.end(answered, memory.state, files)
     return len(runs)
 
 

@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.space.observations import comparisons, is_evidence, point_of
+from orchestrator.space.runs import Run, comparisons
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
 from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar, has_learned
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
-from trainables.base import Arm, Family, Outcome, RunConfig, Status, Words
-
-EndedRun = tuple[RunConfig, Outcome]
+from trainables.base import Arm, Family, Status, Words
 
 
 @dataclass(frozen=True)
@@ -189,23 +187,21 @@ class Answer:
         return {mix.mix: mix for mix in self.mixes}[name]
 
 
-def answer(
-    spec: SweepSpec, outcomes: Iterable[EndedRun], stopped: Collection[str] = (), blocks: Sequence[Block] = ()
-) -> Answer:
+def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), blocks: Sequence[Block] = ()) -> Answer:
     """Return the answer from the runs that ended, ignoring other mixes. ``blocks`` are in the order of request."""
     family = spec.make_family()
-    ended: dict[str, list[EndedRun]] = {mix.name: [] for mix in spec.mixes}
-    for config, outcome in outcomes:
-        if config.label in ended and is_evidence(config):
-            ended[config.label].append((config, outcome))
-    all_runs = [run for runs in ended.values() for run in runs]
+    ended: dict[str, list[Run]] = {mix.name: [] for mix in spec.mixes}
+    for run in runs:
+        if run.is_evidence and run.request.mix in ended:
+            ended[run.request.mix].append(run)
+    all_runs = [run for own in ended.values() for run in own]
     learned = float(spec.search.settings.get("learned", LEARNED))
     decided = comparisons(spec, blocks, all_runs)
     mixes = [
         replace(mix, comparison=decided.get(mix.mix), stopped=mix.mix in stopped)
         for mix in _mix_answers(spec, family, ended, learned)
     ]
-    counts = {size: family.parameters(size) for size in sorted({*spec.sizes, *(run.size for run, _ in all_runs)})}
+    counts = {size: family.parameters(size) for size in sorted({*spec.sizes, *(run.config.size for run in all_runs)})}
     used = {mix.recipe for mix in spec.mixes}
     return Answer(
         target=spec.target,
@@ -219,18 +215,18 @@ def answer(
         words=family.words,
         cautions=tuple(spec.warnings()),
         learned=learned,
-        failed_run=next((family.key(run) for run, outcome in all_runs if outcome.status is Status.FAILED), ""),
+        failed_run=next((family.key(run.config) for run in all_runs if run.outcome.status is Status.FAILED), ""),
     )
 
 
 def _mix_answers(
-    spec: SweepSpec, family: Family, ended: Mapping[str, Sequence[EndedRun]], learned: float
+    spec: SweepSpec, family: Family, ended: Mapping[str, Sequence[Run]], learned: float
 ) -> Iterator[MixAnswer]:
     """Yield the answer for each mix, without its comparison."""
     tasks = {mix.name: tuple(_task_answers(spec, family, mix, ended[mix.name])) for mix in spec.mixes}
     for mix in spec.mixes:
         runs, baseline = ended[mix.name], spec.baseline_of(mix)
-        statuses = Counter(outcome.status for _, outcome in runs)
+        statuses = Counter(run.outcome.status for run in runs)
         own, its = (tasks[arm.name][0].transition for arm in (mix, baseline))
         compared = family.compares_mixes and mix != baseline
         tried = Counter(point.size for point in own.points)
@@ -246,9 +242,9 @@ def _mix_answers(
             shares=tuple(SizeShare(size, good[size], count) for size, count in tried.items()),
             synergy=synergy(its, own, lambda size: family.parameters(size).total) if compared else None,
             spent=any(
-                outcome.steps >= family.steps(config)
-                for config, outcome in runs
-                if outcome.accuracy.get(spec.target, 0.0) < bar(outcome.floor.get(spec.target, 0.0), learned)
+                run.outcome.steps >= family.steps(run.config)
+                for run in runs
+                if run.outcome.accuracy.get(spec.target, 0.0) < bar(run.outcome.floor.get(spec.target, 0.0), learned)
             ),
             recipe=mix.recipe,
             plain=mix.plain_name,
@@ -259,17 +255,17 @@ def _mix_answers(
         )
 
 
-def _given_up(spec: SweepSpec, family: Family, ended: Sequence[EndedRun], learned: float) -> GivenUp | None:
+def _given_up(spec: SweepSpec, family: Family, ended: Sequence[Run], learned: float) -> GivenUp | None:
     """Count the runs that were given up. A few of them were trained on, to show how many would have learned later."""
-    runs = [(config, outcome) for config, outcome in ended if outcome.settled(spec.target) is False]
-    whole = [outcome for config, outcome in runs if outcome.steps >= family.steps(config)]
+    runs = [run for run in ended if run.outcome.settled(spec.target) is False]
+    whole = [run.outcome for run in runs if run.outcome.steps >= family.steps(run.config)]
     late = sum(has_learned(one.accuracy[spec.target], one.floor[spec.target], learned=learned) for one in whole)
     return GivenUp(len(runs), len(whole), late) if runs else None
 
 
-def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[EndedRun]) -> Iterator[TaskAnswer]:
+def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[Run]) -> Iterator[TaskAnswer]:
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
-        points = [point_of(config, outcome, task) for config, outcome in ended]
+        points = [run.point(task) for run in ended]
         placed = transition([point for point in points if point is not None], spec.sizes)
         ends = [placed.relative.value, placed.relative.low, placed.relative.high]
         counts = [None if end is None else family.parameters(end) for end in ends]

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.home.run_files import numbers_of, read_results
-from orchestrator.home.sweeps import RunRecord, failures
+from orchestrator.home.sweeps import failures
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.explanation import Paragraph
 from orchestrator.report.words.transitions import called
-from orchestrator.space.observations import stands_for_its_size
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import counted, listed
 from trainables.base import Family, Status
@@ -35,14 +35,14 @@ Structures = dict[str, bool]
 """The structures in one run. The value is True if there are too few items to exclude chance."""
 
 
-def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
+def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
     """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
     It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
     sentences, doubtful = [], set[str]()
     for mix in filter(lambda mix: mix.learned, answer.mixes):
-        own = [run for run in runs if run.config.label == mix.mix and stands_for_its_size(run.config, run.outcome)]
+        own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
         probed = ((run.config.size, _structures(run, family)) for run in own)
         sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
@@ -78,7 +78,7 @@ def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, 
     }
 
 
-def _structures(run: RunRecord, family: Family) -> Structures | None:
+def _structures(run: Run, family: Family) -> Structures | None:
     """Return the structures in one run, the least likely by chance first, or None if the probe did not run."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
     known = sorted((numbers[name + CHANCE], name) for name in numbers if name + CHANCE in numbers)
@@ -101,11 +101,11 @@ class ProbePoint(NamedTuple):
     is_chance: bool
 
 
-def probe_points(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[ProbePoint]]]:
+def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
     """Return the numbers of runs with the usual training, by probe and by name of the number."""
     points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
-        if not stands_for_its_size(run.config, run.outcome):
+        if not run.is_typical:
             continue
         numbers = numbers_of(run.directory)
         for name, value in sorted(numbers.items()):
@@ -117,7 +117,7 @@ def probe_points(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[ProbePoi
     return points
 
 
-def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
+def probe_notes(spec: SweepSpec, runs: Sequence[Run]) -> list[str]:
     """Return a sentence per failed probe, with the first reason, and a sentence about missing probes."""
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.space.expectations import Expectation
+from orchestrator.space.runs import Run
 from orchestrator.transition.types import QUANTILES
 
 PREFIX = "probe/"
@@ -51,14 +52,6 @@ Judged = tuple[str, Agreement]
 """The finding in words, and the verdict."""
 
 
-class Seen(NamedTuple):
-    """Numbers of a run's probes, as ``probe/PROBE/NUMBER``, and whether the run learned the target."""
-
-    size: int
-    learned: bool
-    numbers: Mapping[str, float]
-
-
 class Difference(NamedTuple):
     """A difference of means, its interval, and permutation p-values ``above`` (at least as large) and ``below``."""
 
@@ -69,17 +62,28 @@ class Difference(NamedTuple):
     below: float
 
 
-def compare(expected: Expectation, answer: Answer, mix: MixAnswer, seen: Mapping[str, Sequence[Seen]]) -> Judged:
-    """Return the verdict for one mix. ``seen`` contains the finished runs of each mix."""
+def compare(
+    expected: Expectation,
+    answer: Answer,
+    mix: MixAnswer,
+    runs: Mapping[str, Sequence[Run]],
+    numbers: Mapping[str, Mapping[str, float]],
+) -> Judged:
+    """Return the verdict for one mix.
+
+    Args:
+        runs: The finished runs of each mix.
+        numbers: Numbers of their probes, as ``probe/PROBE/NUMBER``, by the run's key.
+    """
     baseline, number, than = answer.baseline_of(mix).mix, f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
 
-    def with_number(mix: str) -> list[Seen]:
-        counted = [run for run in seen.get(mix, ()) if run.learned or expected.among == "all"]
-        return [run for run in counted if number in run.numbers]
+    def with_number(mix: str) -> list[Run]:
+        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _learned(run, answer)]
+        return [run for run in counted if number in numbers[run.key]]
 
     own, which = with_number(mix.mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
     if expected.than:
-        own = other = [run for run in own if than in run.numbers]
+        own = other = [run for run in own if than in numbers[run.key]]
         where, counts = f"{expected.than} in the same runs", f"{len(own)} of {mix.mix}"
     else:
         other = with_number(baseline)
@@ -87,12 +91,13 @@ def compare(expected: Expectation, answer: Answer, mix: MixAnswer, seen: Mapping
         counts = f"{len(own)} of {mix.mix} and {where}"
     if min(len(own), len(other)) < FEWEST:
         return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
-    one = [run.numbers[number] for run in own]
-    two = [run.numbers[than if expected.than else number] for run in other]
+    one = [numbers[run.key][number] for run in own]
+    two = [numbers[run.key][than if expected.than else number] for run in other]
     if expected.than:
         difference, how = paired(one, two), "difference"
     else:
-        sizes, other_sizes = [run.size for run in own], [run.size for run in other]
+        sizes = [run.config.size for run in own]
+        other_sizes = [run.config.size for run in other]
         if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
             text = f"{expected.number} is known only at size {sizes[0]} for {mix.mix}"
             return f"{text}, and {other_sizes[0]} for {baseline}", Agreement.UNDECIDED
@@ -106,6 +111,12 @@ def compare(expected: Expectation, answer: Answer, mix: MixAnswer, seen: Mapping
     )
     chance = QUANTILES[0] + 1e-9
     return text, Agreement.of(claimed <= chance, opposite <= chance)
+
+
+def _learned(run: Run, answer: Answer) -> bool:
+    """Return True if a run learned the target."""
+    point = run.point(answer.target)
+    return point is not None and answer.has_learned(point)
 
 
 def paired(own: Sequence[float], other: Sequence[float]) -> Difference:

@@ -12,8 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.home.sweeps import RunRecord
-from orchestrator.space.observations import stands_for_its_size
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import QUANTILES, Estimate
 
@@ -42,13 +41,13 @@ class SpeedUp(NamedTuple):
     seconds: Estimate
 
 
-def speed_ups(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[SpeedUp]:
+def speed_ups(spec: SweepSpec, runs: Sequence[Run]) -> list[SpeedUp]:
     """Return every mix and size with a race, in the order of the space; ``[]`` for other families."""
     raced: dict[tuple[str, int], list[Mapping[str, float]]] = {}
     for run in runs:
         measures = run.outcome.measures
         is_race = all(f"{SPENT}{task}" in measures for task in run.config.mix.tasks)
-        if is_race and stands_for_its_size(run.config, run.outcome):
+        if is_race and run.is_typical:
             raced.setdefault((run.config.label, run.config.size), []).append(measures)
     result = []
     for mix, size in spec.cells:

@@ -8,12 +8,13 @@ from operator import attrgetter
 from typing import Any
 
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.words.costs import bad_runs
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.transitions import count_words, size_words
+from orchestrator.space.runs import Run
 from orchestrator.transition.types import Estimate
 
 MEASURE = "measure/"
@@ -131,7 +132,7 @@ def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
     return {f"transition{unit}": estimate.value, f"low{unit}": estimate.low, f"high{unit}": estimate.high}
 
 
-def run_values(sweep: Sweep, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
     spec, family = sweep.spec, sweep.spec.make_family()
     tuned = () if spec.tune is None else tuple(spec.tune.settings)

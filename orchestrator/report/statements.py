@@ -27,15 +27,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
-from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
+from orchestrator.report.probe_statements import Agreement, Judged, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
-from orchestrator.space.observations import point_of, stands_for_its_size
+from orchestrator.space.runs import Run
 from orchestrator.system.text import counted
 from orchestrator.transition.evidence import Comparison, Direction, e_bh, odds
 from orchestrator.transition.types import CONFIDENCE, Verdict
@@ -83,14 +82,14 @@ def judge(
     variant: str,
     expected: Sequence[Expectation],
     answer: Answer,
-    runs: Sequence[RunRecord] = (),
+    runs: Sequence[Run] = (),
     entropy: Mapping[str, float] | None = None,
 ) -> list[Row]:
     """Return the verdicts on the statements about one sweep, one row per mix.
 
     ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
     """
-    finished = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
+    finished = [run for run in runs if run.is_typical]
     by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
     rows = []
     for statement in expected:
@@ -105,18 +104,13 @@ def judge(
             elif statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
                 judged = _judge_answer(statement, answer, mix)
             elif statement.finds in INSIDE and (statement.than or mix is not baseline):
-                seen = {side.mix: [_seen(run, answer) for run in by_mix[side.mix]] for side in (mix, baseline)}
-                judged = compare(statement, answer, mix, seen)
+                sides = {side.mix: by_mix[side.mix] for side in (mix, baseline)}
+                numbers = {run.key: numbers_of(run.directory) for side in sides.values() for run in side}
+                judged = compare(statement, answer, mix, sides, numbers)
             if judged is not None:
                 comparison = mix.comparison if statement.finds in COMPARED else None
                 rows.append(Row(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
     return rows
-
-
-def _seen(run: RunRecord, answer: Answer) -> Seen:
-    point = point_of(run.config, run.outcome, answer.target)
-    learned = point is not None and answer.has_learned(point)
-    return Seen(run.config.size, learned, numbers_of(run.directory))
 
 
 def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:

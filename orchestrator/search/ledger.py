@@ -18,7 +18,7 @@ import numpy as np
 from orchestrator.search.base import Observation, Problem, Request, Results
 from orchestrator.search.next_run import prior_of
 from orchestrator.search.results import CostModel, fit_costs
-from orchestrator.transition.evidence import Block, Growth, Pair, Run, has_learned, pair_of
+from orchestrator.transition.evidence import Block, Growth, Pair, RunId, has_learned, pair_of
 from orchestrator.transition.surrogate import Surrogate
 
 Compared = tuple[str, str]
@@ -88,7 +88,7 @@ class ComparedRuns:
             baseline.add(pair.baseline_size, pair.baseline_learned)
         return mix, baseline
 
-    def costs(self, run_cost: Mapping[Run, float]) -> tuple[tuple[int, float], ...]:
+    def costs(self, run_cost: Mapping[RunId, float]) -> tuple[tuple[int, float], ...]:
         """Return size and cost of each run of a complete pair whose cost is known, in the order of the blocks."""
         runs = [run for block, pair in zip(self.blocks, self.pairs, strict=True) if pair for run in block.runs]
         return tuple((run[1], cost) for run in runs if (cost := run_cost.get(run, 0.0)) > 0)
@@ -108,17 +108,17 @@ class Ledger:
     """
 
     def __init__(self, problem: Problem, share: float) -> None:
-        self.learned: dict[Run, bool | None] = {}
+        self.learned: dict[RunId, bool | None] = {}
         self.ended: Counter[str] = Counter()
         self.spent: dict[str, float] = dict.fromkeys(problem.mixes, 0.0)
-        self.run_cost: dict[Run, float] = {}
+        self.run_cost: dict[RunId, float] = {}
         self.outcomes: dict[str, list[tuple[int, int, bool]]] = {mix: [] for mix in problem.mixes}
         self.cells: dict[str, dict[tuple[int, int], bool]] = {mix: {} for mix in problem.mixes}
         self.compared: dict[Compared, ComparedRuns] = {pair: ComparedRuns(problem) for pair in problem.comparisons}
         self._problem, self._share = problem, share
         self._results = self._blocks = 0
         self._last_block: Block | None = None
-        self._waiting: dict[Run, list[tuple[Compared, int]]] = defaultdict(list)
+        self._waiting: dict[RunId, list[tuple[Compared, int]]] = defaultdict(list)
         self._known_costs: list[tuple[int, float]] = []
         self._log_sizes, self._log_costs = array("d"), array("d")
         self._cost_model: CostModel | None = None

@@ -17,7 +17,7 @@ import numpy as np
 from orchestrator.search.base import Problem, Request
 from orchestrator.search.results import CostModel
 from orchestrator.transition.estimate import SURE
-from orchestrator.transition.evidence import Run
+from orchestrator.transition.evidence import RunId
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats
 
@@ -66,7 +66,7 @@ class TransitionDesign:
     outcomes: tuple[tuple[int, bool], ...]
 
     @staticmethod
-    def of(problem: Problem, mix: str, learned: Mapping[Run, bool | None]) -> TransitionDesign:
+    def of(problem: Problem, mix: str, learned: Mapping[RunId, bool | None]) -> TransitionDesign:
         """Return the design of a mix, given whether each run of all mixes learned (None if it failed)."""
         runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
         return design_of(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))

@@ -9,14 +9,14 @@ from functools import lru_cache
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
-from orchestrator.transition.evidence import Run, has_learned
+from orchestrator.transition.evidence import RunId, has_learned
 from orchestrator.transition.types import Floats, Point
 
 MAX_EXPONENT = 3.0
 """Maximum exponent of a run's cost in its size: quadratic work plus the resulting memory traffic."""
 
 
-def learned_runs(results: Results, learned: float) -> dict[Run, bool | None]:
+def learned_runs(results: Results, learned: float) -> dict[RunId, bool | None]:
     """Return whether each run that is evidence learned, or None if it failed (see ``EvidenceSettings.learned``)."""
     return {
         (run.mix, run.size, run.seed): None

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
-from orchestrator.catalog.reading import StoredSweep, Unfinished, in_training, read_known
+from orchestrator.catalog.reading import StoredSweep, in_training, read_known
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
-from orchestrator.home.journal import State
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.record.store import StoreError
+from orchestrator.machine.state import State
+from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure
@@ -28,6 +28,7 @@ from orchestrator.report.side_by_side import can_scale, comparison_sentences, fi
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.space.runs import RunInTraining
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import exact
@@ -213,13 +214,13 @@ def _figure(stored: StoredSweep, width_in: float) -> str:
     return svg.replace(">", f"><style>{style}</style>", 1)
 
 
-def _training_words(run: Unfinished, axis: str, target: str) -> str:
+def _training_words(run: RunInTraining, axis: str, target: str) -> str:
     """Return ``add n_embed 16 seed 0: step 400, 0.52``."""
     config = run.config
     text = f"{config.label} {axis} {config.size} seed {config.seed}"
     if not run.curve:
         return f"{text}: starting"
-    accuracy = run.curve[-1].accuracy.get(target)
+    accuracy = run.accuracy(target)
     return f"{text}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
 
 

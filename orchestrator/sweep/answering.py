@@ -11,11 +11,12 @@ from rich.console import Console
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_path
-from orchestrator.home.journal import Answered, Broken, State, recall
-from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.journal import Answered, Broken, recall
+from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, Sweep
+from orchestrator.machine.state import State
 from orchestrator.record.recorder import Recorder
+from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawn import drawn
@@ -25,8 +26,10 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import continued, outlook
+from orchestrator.space.runs import Run
 from orchestrator.sweep.interruption import stopped_words
-from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.invocation import TimeLimit
+from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import SweepError
@@ -40,26 +43,26 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """Seconds to wait for the record at the end and at an interruption. The journal has any remaining entries."""
 
 
-def finish(plan: StudyPlan, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
+def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
     """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
     :class:`SweepError` if every run failed."""
-    sweep, records = plan.sweep, plan.records
-    errors = [record.outcome.error for record in records if record.outcome.status is Status.FAILED]
+    sweep, records = plan.sweep, plan.runs
+    errors = [run.outcome.error for run in records if run.outcome.status is Status.FAILED]
     result = _answer(plan)
     if errors and len(errors) == len(records):
-        recorder.end(sweep, result, State.FAILED)
-        _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
+        record.end(result, State.FAILED)
+        _close(recorder, options, RECORD_TIMEOUT_S)
         raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
-    recorder.end(sweep, result, State.FINISHED)
+    record.end(result, State.FINISHED)
     plan.journal.append(Answered())
     print_answer(result, console)
     write_whole(own_path(sweep.files.directory / ANSWER), answer_table.plain(result))
     if files := draw(sweep, result, records):
-        recorder.end(sweep, result, State.FINISHED, files)
+        record.end(result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
     for line in remarks(sweep, result, records, options, plan.searcher):
         log.info(line)
-    missing = _close(recorder, sweep.files.home, RECORD_TIMEOUT_S)
+    missing = _close(recorder, options, RECORD_TIMEOUT_S)
     log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")
     for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
         if path in files:
@@ -68,7 +71,14 @@ def finish(plan: StudyPlan, recorder: Recorder, console: Console, options: RunOp
     return result
 
 
-def leave_resumable(campaign: Campaign, plan: StudyPlan, recorder: Recorder, options: RunOptions) -> NoReturn:
+def leave_resumable(
+    campaign: Campaign,
+    plan: StudyPlan,
+    record: SweepRecords,
+    recorder: Recorder,
+    options: RunOptions,
+    limit: TimeLimit,
+) -> NoReturn:
     """Record an interrupted or broken sweep and report how to resume it.
 
     Raises:
@@ -78,15 +88,15 @@ def leave_resumable(campaign: Campaign, plan: StudyPlan, recorder: Recorder, opt
     sweep = plan.sweep
     if campaign.broken:
         plan.journal.append(Broken(campaign.broken))
-    recorder.end(sweep, _answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
-    missing = _close(recorder, sweep.files.home, INTERRUPTED_TIMEOUT_S)
+    record.end(_answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
+    missing = _close(recorder, options, INTERRUPTED_TIMEOUT_S)
     stacks = len(Checkpoints(sweep.files.checkpoints).stacks())
     if campaign.runs_resume:
         checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training"
     else:
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
-    saved = f"{counted(len(plan.records), 'run')} kept{checkpoints if stacks else ''}{missing}"
-    if why := campaign.machine_error or options.limit.message:
+    saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
+    if why := campaign.machine_error or limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
     log.info(f"Stopped; {saved}. Continue with")
     log.info(options.resumed(sweep.id))
@@ -94,11 +104,10 @@ def leave_resumable(campaign: Campaign, plan: StudyPlan, recorder: Recorder, opt
 
 
 def _answer(plan: StudyPlan) -> Answer:
-    outcomes = [(record.config, record.outcome) for record in plan.records]
     sweep = plan.sweep
     memory = recall(sweep.files, runs=False)
     try:
-        return answer(sweep.spec, outcomes, memory.stopped, memory.blocks)
+        return answer(sweep.spec, plan.runs, memory.stopped, memory.blocks)
     except Exception as error:
         if not sweep.spec.source:
             raise
@@ -108,16 +117,17 @@ def _answer(plan: StudyPlan) -> Answer:
         ) from error
 
 
-def _close(recorder: Recorder, home: Home, timeout_s: float) -> str:
-    """Wait for the record. Return a clause about entries that are not in MLflow yet, or "" if all are."""
+def _close(recorder: Recorder, options: RunOptions, timeout_s: float) -> str:
+    """Wait for the record. Return a clause about entries that it lacks, or "" if it has all."""
     missing = recorder.close(timeout_s)
     if recorder.warning:
         log.warning(recorder.warning)
-    sync = command_line("sync", "--home", home.root)
-    return f"; {counted(missing, 'record')} not in MLflow yet; add with `{sync}`" if missing else ""
+    if not missing:
+        return ""
+    return f"; {counted(missing, 'record')} not in {RECORDS[options.record]} yet; add with `{options.sync_line}`"
 
 
-def draw(sweep: Sweep, result: Answer, runs: Sequence[RunRecord]) -> list[Path]:
+def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
     """Write the figure and report of an answered sweep to its directory. Return the paths of those that succeeded."""
     directory = sweep.files.directory
 
@@ -161,7 +171,7 @@ def _chance(searcher: Pairs, result: Answer) -> str:
 
 
 def remarks(
-    sweep: Sweep, result: Answer, runs: Sequence[RunRecord], options: RunOptions, searcher: Searcher
+    sweep: Sweep, result: Answer, runs: Sequence[Run], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
     """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned

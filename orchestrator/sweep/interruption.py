@@ -16,9 +16,10 @@ from typing import NoReturn
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import BY_HAND
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.space.runs import Run
+from orchestrator.sweep.invocation import Invocation, TimeLimit
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import INTERRUPTED, SweepError
 from orchestrator.system.machine_errors import trouble_words
@@ -57,7 +58,9 @@ def _end_at_once(sweep_id: str, why: str, options: RunOptions, code: int) -> NoR
 
 
 @contextmanager
-def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -> Iterator[None]:
+def stop_on_interrupt(
+    campaign: Campaign, engine: Engine, options: RunOptions, invocation: Invocation
+) -> Iterator[None]:
     """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
     evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
     does so, too.
@@ -89,7 +92,7 @@ def stop_on_interrupt(campaign: Campaign, engine: Engine, options: RunOptions) -
             if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
                 _end_at_once(campaign.setup.sweep_id, died, options, INTERRUPTED if stopping else 1)
 
-    if options.space:  # A process that calls from Python is not ours to end.
+    if invocation.owns_process:
         threading.Thread(target=watch, name="engine", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
@@ -138,8 +141,6 @@ class StopRequests(Observer):
     """
 
     def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, *, only_whole: bool = False) -> None:
-        campaign.observer = self
-        plan.on_ended = self.ended
         self._campaign = campaign
         self._plan = plan
         self._limit = limit
@@ -166,7 +167,7 @@ class StopRequests(Observer):
                 self._campaign.drop_unwanted()
         self._done = len(requests)
 
-    def ended(self, record: RunRecord) -> None:
+    def ended(self, record: Run) -> None:
         """Handle a run that ended and was stored."""
 
     def _stop(self) -> None:

@@ -11,12 +11,13 @@ from functools import lru_cache
 
 from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.run_table import Run
+from orchestrator.engine.run_table import TableRun
 from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.results import points
+from orchestrator.space.runs import RunInTraining
 from orchestrator.sweep.study_plan import StudyPlan
-from orchestrator.terminal.live_view import RunProgress, Snapshot, SoFar, by_size
+from orchestrator.terminal.live_view import Snapshot, SoFar, by_size
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.evidence import LEARNED
 from orchestrator.transition.types import Point, Verdict
@@ -79,7 +80,7 @@ class Monitor:
         spec = plan.sweep.spec
         training = campaign.training
         # Copies, because other threads read them while the driver continues.
-        self._searcher, self._ended = plan.searcher.branch(), tuple(plan.records)
+        self._searcher, self._ended = plan.searcher.branch(), tuple(plan.runs)
         # Searchers do not request phases, which are not counted either.
         whole = [run for run in training if not self._request(run).phase]
         self._training = [(self._request(run), self._open_share(run)) for run in whole]
@@ -90,6 +91,7 @@ class Monitor:
                 counts[record.config.label][record.outcome.status] += 1
         here = [record.outcome for record in self._ended if not record.found_in]
         self._latest = Snapshot(
+            target=spec.target,
             size_axis=spec.size_axis,
             sizes=spec.sizes,
             mixes=tuple(plan.searcher.progress()),
@@ -103,23 +105,22 @@ class Monitor:
         )
         self._took_s = time.monotonic() - self._taken
 
-    def _request(self, run: Run) -> Request:
+    def _request(self, run: TableRun) -> Request:
         return self._plan.requests(run.job.key)[0]
 
-    def _open_share(self, run: Run) -> float:
+    def _open_share(self, run: TableRun) -> float:
         """Return the share of a run's steps that it has not trained yet."""
         return 1 - run.step / max(self._family.steps(run.job.run), 1)
 
-    def _progress(self, run: Run) -> RunProgress:
-        request, evaluation = self._request(run), run.evaluation
-        accuracy = None if evaluation is None else evaluation.accuracy.get(self._plan.sweep.spec.target)
+    def _progress(self, run: TableRun) -> RunInTraining:
         steps = self._family.steps(run.job.run)
         left_s = run.left_s(steps, self._taken)
-        return RunProgress(request.mix, request.size, request.seed, run.step, steps, accuracy, left_s)
+        curve = () if run.evaluation is None else (run.evaluation,)
+        return RunInTraining(self._request(run), run.job.run, run.job.key, curve, steps, left_s)
 
-    def _pace_in_training(self, training: Sequence[Run]) -> float | None:
+    def _pace_in_training(self, training: Sequence[TableRun]) -> float | None:
         """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
-        stacks: dict[str, list[Run]] = {}
+        stacks: dict[str, list[TableRun]] = {}
         for run in training:
             stacks.setdefault(run.stack_id, []).append(run)
         measured = expected = 0.0

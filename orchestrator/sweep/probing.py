@@ -22,7 +22,7 @@ from orchestrator.home.run_files import (
     open_arrays,
     write_result,
 )
-from orchestrator.home.sweeps import RunRecord
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.environment import scratch
 from orchestrator.system.files import is_file
@@ -64,7 +64,7 @@ class Probings:
         return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
 
 
-def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
+def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> Probings:
     """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
     # Not the directory in the specification, which somebody else may have written.
     family = spec.make_family()

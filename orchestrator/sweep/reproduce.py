@@ -19,6 +19,7 @@ from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probing import probe_runs
 from orchestrator.sweep.run import logged_to, one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
@@ -86,7 +87,7 @@ class Reproduction:
         """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
-    def run(self, options: RunOptions) -> Iterator[None]:
+    def run(self, options: RunOptions, invocation: Invocation) -> Iterator[None]:
         """Run the missing sweeps and yield after each. Report a sweep that fails and continue.
 
         Raises:
@@ -95,10 +96,10 @@ class Reproduction:
         missing = self.missing
         for experiment, spec in self._pairs:
             self._probe(experiment, spec)
-        with one_ray(options) as shared:
+        with one_ray(options, invocation) as shared:
             for number, (experiment, spec) in enumerate(missing, start=1):
                 self._say(f"\n{number} of {len(missing)}: {spec.title}, {spec.profile}")
-                self._run(spec, experiment.options(spec, shared))
+                self._run(spec, experiment.options(spec, options), shared)
                 self._probe(experiment, spec)
                 yield
 
@@ -131,13 +132,13 @@ class Reproduction:
         with logged_to(self._console):
             return newest_sweep(spec, self._home)
 
-    def _run(self, spec: SweepSpec, options: RunOptions) -> None:
+    def _run(self, spec: SweepSpec, options: RunOptions, invocation: Invocation) -> None:
         newest = self._newest(spec)
         begun: list[Sweep] = []
         resume = None if newest is None else newest.id
         try:
-            retried = replace(options, resume=resume, retry_failed=resume is not None, begun=begun.append)
-            run_sweep(spec, retried, self._console)
+            retried = replace(options, resume=resume, retry_failed=resume is not None)
+            run_sweep(spec, retried, self._console, replace(invocation, begun=begun.append))
         except SweepError as error:
             self._failed[spec.title] = str(error).splitlines()[-1]
             self._say(f"{spec.title} failed: {self._failed[spec.title]}")

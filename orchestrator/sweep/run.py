@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -29,23 +29,27 @@ from orchestrator.home.known_runs import (
     whole_runs,
 )
 from orchestrator.home.new_home import make_home
-from orchestrator.home.sweeps import RunRecord, Sweep, create_sweep, load_sweep
-from orchestrator.record.recorder import Recorder, open_mlflow
-from orchestrator.record.store import Store, StoreError, check, choose
+from orchestrator.home.sweeps import Sweep, create_sweep, load_sweep
+from orchestrator.record.choice import opener
+from orchestrator.record.recorder import Recorder
+from orchestrator.record.store import choose
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.observations import searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
+from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.monitor import Monitor
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
-from orchestrator.system.commands import command_line
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError, exception_line, first_of
 from orchestrator.system.hardware import Hardware, has_gpu_driver
@@ -56,10 +60,13 @@ from orchestrator.trusted_code import is_known_sweep, list_path, remember_script
 from trainables.base import Status
 from trainables.contract.sources import MAIN
 
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+
 log = logging.getLogger(__name__)
 
 
-def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
+def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation: Invocation | None = None) -> Answer:
     """Run a sweep, print its answer and return it.
 
     Raises:
@@ -67,21 +74,23 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         SweepError: if a part fails.
         KeyboardInterrupt: after an interruption. The sweep can be resumed.
     """
+    invocation = invocation or Invocation()
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         spec = spec.refreshed()
-        home, machine = Home(options.home.resolve()), options.hardware or hardware.detect()
+        home = Home(options.home.resolve())
+        machine = invocation.hardware or hardware.detect()
         _remember_code(spec)
-        earlier = earlier_sweeps(spec, home, machine, options)
+        earlier = earlier_sweeps(spec, home, options, invocation.hardware)
         resumed, extended = earlier.resumed, earlier.extended
         if earlier.warning:
             log.warning(earlier.warning)
         if extended is not None:
             spec = _continuing(spec, extended)
-        store = _choose_store(home, must_answer=resumed is None)
+        open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
-        engine = blocks.enter_context(_engine_for(spec, options))
+        engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
         log.info(engine.describe())
 
         if is_closed(console):
@@ -96,8 +105,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
                 current = current.model_copy(update={"script": spec.script})
             sweep = replace(resumed, spec=current)
         _remember_script(sweep)
-        if options.begun is not None:
-            options.begun(sweep)
+        if invocation.begun is not None:
+            invocation.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
         blocks.enter_context(sweep.files.driving())
@@ -105,10 +114,11 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         sweep.files.forget_stop_requests()
         memory = whole_runs(sweep)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
-            sweep = tuned(sweep, memory, journal, engine, sizing, options)
+            sweep = tuned(sweep, memory, journal, engine, sizing, options, invocation)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
-        recorder = Recorder(partial(open_mlflow, store))
-        recorder.begin(sweep)
+        recorder = Recorder(open_tracker)
+        records = SweepRecords(sweep, recorder.put)
+        records.begin()
 
         memory = recall(sweep.files, runs=False)  # Includes the blocks of the extended sweep.
         searcher = searcher_of(sweep.spec, memory.blocks)
@@ -118,15 +128,17 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
         campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
-        progress = _Progress(campaign, plan, recorder, console, options.limit)
-        blocks.enter_context(stop_on_interrupt(campaign, engine, options))
+        progress = _Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
+        campaign.observer = progress
+        plan.on_ended = progress.ended
+        blocks.enter_context(stop_on_interrupt(campaign, engine, options, invocation))
         if not campaign.done:
             with progress.view:
                 engine.execute(campaign)
                 progress.monitor.refresh()
         if campaign.stopping:
-            leave_resumable(campaign, plan, recorder, options)
-        return finish(plan, recorder, console, options)
+            leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
+        return finish(plan, records, recorder, console, options)
 
 
 def _remember_code(spec: SweepSpec) -> None:
@@ -208,18 +220,22 @@ class Earlier:
     warning: str
 
 
-def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunOptions) -> Earlier:
+def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Hardware | None = None) -> Earlier:
     """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
-    home. Raises :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is
-    missing, too different or running, or if runs of other code are refused."""
+    home.
+
+    ``machine`` is the hardware to check, by default this machine's; that of a cluster may be unknown. Raises
+    :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is missing, too
+    different or running, or if runs of other code are refused.
+    """
     if spec.family.startswith(f"{MAIN}:") and not options.local:
         raise UserError(
             f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
             "own next to it, and name that module, or train with --engine local"
         )
     spec.check_startable()
-    if options.address is None or options.hardware is not None:  # Otherwise the hardware is not known yet.
-        check_room(spec, machine, options.address)
+    if options.address is None or machine is not None:  # Otherwise the hardware is not known yet.
+        check_room(spec, machine or hardware.detect(), options.address)
     resumed = extended = None
     warning = ""
     if options.resume:
@@ -244,26 +260,23 @@ def earlier_sweeps(spec: SweepSpec, home: Home, machine: Hardware, options: RunO
         warning = check_reused(continued, home)
     elif resumed is None and not options.fresh:
         warning = check_reused(spec, home)
-    choose(home.root)  # A home that it refuses is not created.
+    if options.record == "mlflow":
+        choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
     return Earlier(resumed, extended, warning)
 
 
-def _choose_store(home: Home, *, must_answer: bool) -> Store:
-    """Return the store of a home's record. If it does not respond, raise ``StoreError`` with ``must_answer``, otherwise
-    log how to record the sweep later."""
-    store = choose(home.root)
-    try:
-        check(store)
-    except StoreError as error:
-        if must_answer:
-            raise
-        later = command_line("sync", "--home", home.root)
-        log.warning(f"{error}; the sweep continues without a record. To add it later: `{later}`")
-    return store
+def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Callable[[], Tracker]:
+    """Return a function that opens the home's record. If it does not respond, raise ``StoreError`` with
+    ``must_answer``, otherwise log how to record the sweep later."""
+
+    def warn(error: StoreError) -> None:
+        log.warning(f"{error}; the sweep continues without a record. To add it later: `{options.sync_line}`")
+
+    return opener(options.record, home.root, None if must_answer else warn)
 
 
-def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
+def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None) -> Engine:
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
@@ -271,19 +284,19 @@ def _engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
+    return RayEngine(spec.resources, session or RaySession(options.address, dashboard=options.dashboard))
 
 
 @contextmanager
-def one_ray(options: RunOptions) -> Iterator[RunOptions]:
-    """Yield options for several sweeps that share one Ray. The first sweep starts it."""
+def one_ray(options: RunOptions, invocation: Invocation) -> Iterator[Invocation]:
+    """Yield an invocation whose sweeps share one Ray. The first sweep starts it."""
     if options.local:
-        yield options
+        yield invocation
         return
     from orchestrator.engine.ray.session import RaySession
 
     with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
-        yield replace(options, session=session)
+        yield replace(invocation, session=session)
 
 
 def _known_runs(
@@ -303,15 +316,21 @@ class _Progress(StopRequests):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(
-        self, campaign: Campaign, plan: StudyPlan, recorder: Recorder, console: Console, limit: TimeLimit
+        self,
+        campaign: Campaign,
+        plan: StudyPlan,
+        records: SweepRecords,
+        console: Console,
+        limit: TimeLimit,
+        warning: Callable[[], str],
     ) -> None:
         super().__init__(campaign, plan, limit)
         self._console = console
         self._sweep = plan.sweep
-        self._recorder = recorder
-        for record in plan.records:
-            recorder.run_ended(self._sweep, record)
-        self.monitor = Monitor(campaign, plan, lambda: recorder.warning, run_seconds(self._sweep.spec))
+        self._records = records
+        for record in plan.runs:
+            records.run_ended(record)
+        self.monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
         self.view = LiveView(console, self.monitor.snapshot)
 
     def look(self) -> None:
@@ -321,8 +340,8 @@ class _Progress(StopRequests):
             log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
             self._stop()
 
-    def ended(self, record: RunRecord) -> None:
-        self._recorder.run_ended(self._sweep, record)
+    def ended(self, record: Run) -> None:
+        self._records.run_ended(record)
         config, outcome = record.config, record.outcome
         if outcome.status is Status.FAILED:
             words = f"failed: {exception_line(outcome.error)}"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,10 +16,7 @@ from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from orchestrator.engine.ray.session import RaySession
-    from orchestrator.home.sweeps import Sweep
     from orchestrator.space.overlays import Assignment
-    from orchestrator.system.hardware import Hardware
 
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
@@ -33,26 +28,6 @@ def seconds_of(option: str, text: str) -> float:
     if match is None:
         raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
     return float(match[1]) * UNITS[match[2]]
-
-
-class TimeLimit:
-    """Time limit of a sweep in seconds, or None. It starts when this object is made."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds
-        self._end = math.inf if seconds is None else time.monotonic() + seconds
-        self.stopped = False
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self._end
-
-    @property
-    def message(self) -> str:
-        """The reason if this limit has stopped the sweep, otherwise ""."""
-        from orchestrator.system.text import duration
-
-        return f"it reached its time limit of {duration(self._seconds)}" if self.stopped and self._seconds else ""
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
@@ -135,23 +110,35 @@ EXCLUDED = (
 )
 """Pairs of mutually exclusive options, and the reason."""
 ENGINES = ("ray", "local")
+RECORDS = {"mlflow": "MLflow", "jsonl": "runs.jsonl"}
+"""Kinds of records, and what people call them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(SizedOptions):
+class PlaceOptions:
+    """Options that say where runs are trained and kept. `run` and `reproduce` have them."""
+
+    home: Path = option(HOME, metavar="DIR", help="Directory of the sweeps and of the default MLflow store.")
+    address: str | None = option(None, help="Use the Ray cluster at this address.")
+    engine: str = option(
+        "ray",
+        metavar="ray|local",
+        help="Train under Ray, or one stack at a time in this process, for example in a debugger.",
+    )
+    record: str = option(
+        "mlflow", metavar="mlflow|jsonl", help="Record runs in MLflow, or as lines of runs.jsonl in the home."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(PlaceOptions, SizedOptions):
     """Options of a run. Fields without ``option`` are not on the command line.
 
     Attributes:
         space: The requested name or file, or "" for a specification.
         several: True if all variants of a space were requested.
-        hardware: Hardware for which stacks are sized, by default this machine's.
-        session: Ray session that several sweeps share.
-        limit: Time limit, which starts with the command.
-        begun: Called with the sweep as soon as it has an id.
     """
 
-    home: Path = option(HOME, metavar="DIR", help="Directory of the sweeps and of the default MLflow store.")
-    address: str | None = option(None, help="Use the Ray cluster at this address.")
     resume: str | None = option(
         None,
         metavar="[SWEEP]",
@@ -163,11 +150,6 @@ class RunOptions(SizedOptions):
         None, metavar="SWEEP", once=True, help="Start a new sweep that reuses the finished runs of this sweep."
     )
     fresh: bool = option(False, "--fresh", once=True, help="Train every run again, even if it is already in the home.")
-    engine: str = option(
-        "ray",
-        metavar="ray|local",
-        help="Train under Ray, or one stack at a time in this process, for example in a debugger.",
-    )
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
@@ -176,25 +158,27 @@ class RunOptions(SizedOptions):
 
     space: str = ""
     several: bool = False
-    hardware: Hardware | None = None
-    session: RaySession | None = None
-    limit: TimeLimit = field(default_factory=TimeLimit)
-    begun: Callable[[Sweep], object] | None = None
 
-    def started(self, space: str = "") -> Self:
-        """Return the options for a command that starts now. Raises :class:`UserError` for mutually exclusive options,
-        or a time limit of zero."""
+    def checked(self) -> Self:
+        """Return the options. Raises :class:`UserError` for unknown or mutually exclusive ones, or a time limit of
+        zero."""
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
+        if self.record not in RECORDS:
+            raise unknown("record", self.record, RECORDS)
         for one, other, why in EXCLUDED:
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
                 raise UserError(f"{why}: use only one")
         if self.retry_failed and self.resume is None:
             raise UserError("--retry-failed trains failed runs of a sweep again: name the sweep with --resume [SWEEP]")
-        seconds = None if self.max_time is None else seconds_of("--max-time", self.max_time)
-        if seconds == 0:
+        if self.limit_s == 0:
             raise UserError(f"--max-time {self.max_time!r}: the time must be greater than zero, for example 2h")
-        return replace(self, space=space, limit=TimeLimit(seconds))
+        return self
+
+    @property
+    def limit_s(self) -> float | None:
+        """Seconds after which a sweep stops, or None."""
+        return None if self.max_time is None else seconds_of("--max-time", self.max_time)
 
     @property
     def local(self) -> bool:
@@ -211,6 +195,12 @@ class RunOptions(SizedOptions):
         """Command that prints the settings, caveats and cost of the same sweep."""
         sized = SizedOptions(**{one.name: getattr(self, one.name) for one in fields(SizedOptions)})
         return command_line("plan", self.space, *sized.words())
+
+    @property
+    def sync_line(self) -> str:
+        """Command that adds missing records later."""
+        kind = [] if self.record == "mlflow" else ["--record", self.record]
+        return command_line("sync", *kind, "--home", self.home.resolve())
 
     def resumed(self, sweep_id: str) -> str:
         """Return the command that continues the sweep. Variants are resumed together."""

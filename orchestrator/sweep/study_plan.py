@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
 from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.observations import observe
+from orchestrator.space.runs import Run
 from trainables.base import Outcome
 
 
-def _ignore(record: RunRecord) -> None:
+def _ignore(record: Run) -> None:
     """Do nothing with a run that ended."""
 
 
@@ -24,7 +25,7 @@ class StudyPlan(Plan):
     weights of the phase before it. The searcher does not know about phases.
 
     Attributes:
-        records: The runs that ended, in the journal's order. A run that two arms share appears twice.
+        runs: The runs that ended, in the journal's order. A run that two arms share appears twice.
         known: Jobs whose outcomes were in the journal.
         on_ended: Is called with each run that ends, after the searcher.
     """
@@ -49,7 +50,7 @@ class StudyPlan(Plan):
         self.sweep = sweep
         self.searcher = searcher
         self.journal = journal
-        self.records: list[RunRecord] = []
+        self.runs: list[Run] = []
         self.known: list[tuple[Job, Outcome]] = []
         self.on_ended = _ignore
         self._family = sweep.spec.make_family()
@@ -93,7 +94,7 @@ class StudyPlan(Plan):
             entry = Ended(key, request, outcome, trained_for)
             self.journal.append(entry)
             self._enter(entry)
-            self.on_ended(self.records[-1])
+            self.on_ended(self.runs[-1])
             trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
 
     def describe(self, job: Job) -> Member:
@@ -144,6 +145,6 @@ class StudyPlan(Plan):
         return job
 
     def _enter(self, entry: Ended) -> None:
-        self.records.append(self.sweep.record(entry))
+        self.runs.append(self.sweep.run(entry))
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._observation(entry.outcome, self.sweep.spec.target))

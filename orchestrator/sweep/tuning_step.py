@@ -14,11 +14,13 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Journal, Memory, Tuned
-from orchestrator.home.sweeps import RunRecord, Sweep, write_spec
+from orchestrator.home.sweeps import Sweep, write_spec
+from orchestrator.space.runs import Run
 from orchestrator.space.tuning_settings import values_text
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words
-from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from orchestrator.sweep.invocation import Invocation, TimeLimit
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import SweepError
 from orchestrator.tuning_study import Tuner, observe_learning
@@ -28,14 +30,20 @@ log = logging.getLogger(__name__)
 
 
 def tuned(
-    sweep: Sweep, memory: Memory, journal: Journal, engine: Engine, sizing: StackSizes, options: RunOptions
+    sweep: Sweep,
+    memory: Memory,
+    journal: Journal,
+    engine: Engine,
+    sizing: StackSizes,
+    options: RunOptions,
+    invocation: Invocation,
 ) -> Sweep:
     """Tune a sweep and return it with the tuned settings, which are also written to its specification.
 
     A resumed sweep continues with the runs that ended. The caller holds the sweep's lock.
 
     Raises:
-        SweepError: if a run or the machine fails, or ``options.limit`` is reached.
+        SweepError: if a run or the machine fails, or the time limit is reached.
         KeyboardInterrupt: after an interruption.
     """
     spec, tuner = sweep.spec, Tuner(sweep.spec)
@@ -44,17 +52,19 @@ def tuned(
     plan = StudyPlan(plain, tuner, journal, known=known, observation=observe_learning)
     campaign = Campaign(plain.files, plain.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
     assert spec.tune is not None, "only a sweep with settings to tune is tuned"
-    _Observer(campaign, plan, options.limit, spec.tune.settings)
+    observer = _Observer(campaign, plan, invocation.limit, spec.tune.settings)
+    campaign.observer = observer
+    plan.on_ended = observer.ended
     for study in tuner.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {spec.size_axis} {at}: up to {study.tune.trials} trials")
-    with stop_on_interrupt(campaign, engine, options):
+    with stop_on_interrupt(campaign, engine, options, invocation):
         if not campaign.done:
             engine.execute(campaign)
-    for record in plan.records:
+    for record in plan.runs:
         if record.outcome.status is Status.FAILED:
             raise SweepError(f"a tuning run of {record.config.label} failed:\n{record.outcome.error}")
-    if campaign.stopping and (why := campaign.machine_error or options.limit.message):
+    if campaign.stopping and (why := campaign.machine_error or invocation.limit.message):
         raise SweepError(stopped_words(sweep.id, f"{why}. Finished trials are kept", options))
     if campaign.stopping:
         log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(sweep.id)}")
@@ -75,7 +85,7 @@ class _Observer(StopRequests):
         super().__init__(campaign, plan, limit, only_whole=True)
         self._paths = paths
 
-    def ended(self, record: RunRecord) -> None:
+    def ended(self, record: Run) -> None:
         config, spec = record.config, self._plan.sweep.spec
         learning = observe_learning(record.outcome, spec.target)
         if learning is None:

@@ -18,6 +18,7 @@ from rich.text import Text
 from orchestrator.report.answer_table import plain_table
 from orchestrator.report.words.costs import bad_runs
 from orchestrator.search.base import MixProgress
+from orchestrator.space.runs import RunInTraining
 from orchestrator.system.text import bare, duration, rough_duration
 from orchestrator.transition.types import Density
 from trainables.base import Status
@@ -38,19 +39,6 @@ HEIGHTS = "▁▂▃▄▅▆▇█"
 """Heights for the probability of the transition in a cell, relative to the most probable cell."""
 PROBABLE = 0.02
 """Cells below this probability show a sign instead of a height."""
-
-
-@dataclass(frozen=True)
-class RunProgress:
-    """A run in training: the target's last ``accuracy``, and ``left_s`` seconds left at most. None until known."""
-
-    mix: str
-    size: int
-    seed: int
-    step: int
-    steps: int
-    accuracy: float | None
-    left_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +64,8 @@ class Snapshot:
     sizes: tuple[int, ...]
     mixes: tuple[MixProgress, ...]
     counts: Mapping[str, Counter[Status]] = field(default_factory=dict)
-    in_flight: tuple[RunProgress, ...] = ()
+    in_flight: tuple[RunInTraining, ...] = ()
+    target: str = ""
     elapsed_s: float = 0.0
     left_s: float = 0.0
     pace: float | None = None
@@ -203,7 +192,8 @@ def _mixes(snapshot: Snapshot) -> Table:
 
 def _done_and_now(snapshot: Snapshot, mix: MixProgress) -> tuple[int, int]:
     """Return the numbers of a mix's runs that ended and that are in training."""
-    return snapshot.counts.get(mix.mix, Counter()).total(), sum(run.mix == mix.mix for run in snapshot.in_flight)
+    now = sum(run.request.mix == mix.mix for run in snapshot.in_flight)
+    return snapshot.counts.get(mix.mix, Counter()).total(), now
 
 
 def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixProgress) -> Text:
@@ -235,14 +225,15 @@ def _in_training(snapshot: Snapshot) -> Table:
     for column in table.columns[1:3]:
         column.no_wrap, column.justify = True, "right"
     table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
-    cells: dict[tuple[str, int], list[RunProgress]] = {}
-    for run in sorted(snapshot.in_flight, key=lambda run: (run.mix, run.size, run.seed)):
-        cells.setdefault((run.mix, run.size), []).append(run)
+    cells: dict[tuple[str, int], list[RunInTraining]] = {}
+    for run in sorted(snapshot.in_flight, key=lambda run: (run.request.mix, run.request.size, run.request.seed)):
+        cells.setdefault((run.request.mix, run.request.size), []).append(run)
     for (mix, size), runs in list(cells.items())[:MOST_CELLS]:
         share = sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
         left = [run.left_s for run in runs if run.left_s is not None]
         times = duration(max(left)) if left else "-"
-        accuracies = " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
+        known = [run.accuracy(snapshot.target) for run in runs]
+        accuracies = " ".join("-" if accuracy is None else f"{accuracy:.2f}" for accuracy in known)
         table.add_row(Text(f"{mix} {size}"), f"{share:.0%}", times, accuracies)
     if len(cells) > MOST_CELLS:
         table.add_row(Text(f"and {len(cells) - MOST_CELLS} more", style="dim"))

@@ -88,7 +88,7 @@ class Direction(StrEnum):
         return Direction.MORE if self is Direction.FEWER else Direction.FEWER
 
 
-Run = tuple[str, int, int]
+RunId = tuple[str, int, int]
 """Mix, size and seed of a run."""
 
 
@@ -103,7 +103,7 @@ class Block:
     seed: int
 
     @property
-    def runs(self) -> tuple[Run, Run]:
+    def runs(self) -> tuple[RunId, RunId]:
         """The mix's run and the baseline's run."""
         return (self.mix, self.mix_size, self.seed), (self.baseline, self.baseline_size, self.seed)
 
@@ -209,7 +209,7 @@ def has_learned(accuracy: float, floor: float, settled: bool | None = None, lear
     return accuracy >= bar(floor, learned) if settled is None else settled
 
 
-def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
+def pair_of(block: Block, learned: Mapping[RunId, bool | None]) -> Pair | None:
     """Return the pair of a block, or None if one of its runs has not ended."""
     mix, baseline = block.runs
     if mix not in learned or baseline not in learned:
@@ -217,7 +217,7 @@ def pair_of(block: Block, learned: Mapping[Run, bool | None]) -> Pair | None:
     return Pair(block.mix_size, block.baseline_size, block.seed, learned[mix], learned[baseline])
 
 
-def counted(blocks: Iterable[Block], learned: Mapping[Run, bool | None]) -> list[Pair]:
+def counted(blocks: Iterable[Block], learned: Mapping[RunId, bool | None]) -> list[Pair]:
     """Return the counted pairs of one mix and its baseline: their blocks in order of request, up to the first
     incomplete one. ``learned`` is True or False for runs that ended, and None for failed ones."""
     pairs = [pair_of(block, learned) for block in blocks]

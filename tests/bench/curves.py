@@ -24,6 +24,7 @@ from orchestrator.report.claims import claim_of
 from orchestrator.search.base import Observation, Request
 from orchestrator.simulation import simulate
 from orchestrator.space.observations import searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Direction
@@ -138,7 +139,7 @@ def play(aim: str, slots: int, name: str, key: int) -> Played:
         config = spec.config(request)
         tasks = config.mix.tasks
         accuracy, floor = dict.fromkeys(tasks, seen.accuracy), dict.fromkeys(tasks, seen.floor)
-        ended.append((config, Outcome(Status.FINISHED, 1, accuracy, floor)))
+        ended.append(Run(request, config, Outcome(Status.FINISHED, 1, accuracy, floor)))
     result = answer(spec, ended, blocks=searcher.blocks)
     claim, comparison = claim_of(result, result.mix(MIX)), result.mix(MIX).comparison
     pairs = 0 if comparison is None else comparison.pairs

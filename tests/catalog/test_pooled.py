@@ -11,7 +11,6 @@ import orchestrator as o
 from orchestrator.catalog.pooled import pool
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.home.directories import Home
-from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
 from orchestrator.space.observations import observe
 from orchestrator.system.errors import UserError
@@ -39,8 +38,7 @@ def test_disjoint_seeds_add_their_runs_and_pairs(home: Home) -> None:
     assert pooled.answer.mix("add").runs == 15
     comparison = pooled.answer.mix("add+prod").comparison
     assert comparison is not None
-    ended = [(run.config, run.outcome) for sweep in (first, second) for run in sweep.runs]
-    observed = {Request(run.label, run.size, run.seed): observe(outcome, "add") for run, outcome in ended}
+    observed = {run.request: observe(run.outcome, "add") for sweep in (first, second) for run in sweep.runs}
     pairs = counted((*first.blocks, *second.blocks), learned_runs(observed, LEARNED))
     assert (len(pairs), comparison) == (15, compare(pairs, first.spec.make_family().parameters))
     assert comparison.decided is Direction.FEWER

@@ -14,12 +14,12 @@ from orchestrator.catalog.listings import run_view, status_json, status_view, sw
 from orchestrator.catalog.reading import find_run, read_sweep
 from orchestrator.cost import cost_of, run_seconds
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.findings import sentences
 from orchestrator.search.base import Request
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from tests.catalog.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -139,10 +139,11 @@ def test_runs_show_settings_scores_and_files_or_their_traceback(home: Home) -> N
 def test_earlier_phases_count_with_their_own_seconds(tmp_path: Path) -> None:
     phases = [{"mix": "prod", "share": 0.9}, {"mix": "add", "share": 0.1}]
     sweep_spec = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
-    family = sweep_spec.make_family()
-    whole = [phase for size in sweep_spec.sizes for phase in sweep_spec.config(Request("prod first", size, 0)).phases]
+    requests = [phase for size in sweep_spec.sizes for phase in sweep_spec.chain(Request("prod first", size, 0))]
+    assert len(requests) == 4
+    configs = [(request, sweep_spec.config(request)) for request in requests]
     seconds = {"seconds": 7.0}
-    runs = [RunRecord(family.key(run), run, replace(outcome_of(run), measures=seconds), tmp_path) for run in whole]
+    runs = [Run(request, run, replace(outcome_of(run), measures=seconds)) for request, run in configs]
     cost = cost_of(sweep_spec, runs)
     assert (cost.spent_s, cost.grid_s) == (28.0, 28.0)
     assert run_seconds(sweep_spec)[16] == run_seconds(spec(mixes=["add"], sizes=[16, 64], seeds=1))[16]

@@ -73,7 +73,7 @@ GIVEN: list[dict[str, Any]] = [
     {},
     {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
     {"stack": "auto", "gpu_fraction": "0.5", "scratch": Path("/tmp/a b"), "address": "10.0.0.1:6379"},
-    {"home": Path("else where").absolute(), "engine": "local"},
+    {"home": Path("else where").absolute(), "engine": "local", "record": "jsonl"},
     {"dashboard": True, "quiet": True, "fresh": True, "extend": "other-1"},
     {"resume": "other-1", "retry_failed": True},
 ]

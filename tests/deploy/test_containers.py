@@ -51,7 +51,7 @@ def started_head(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             )
         try:
             address = f"127.0.0.1:{port}"
-            check = [RAY, "health-check", "--address", address]
+            check = [str(RAY), "health-check", "--address", address]
             wait_for(lambda: subprocess.run(check, check=False, capture_output=True).returncode == 0, 120)
             yield address
         finally:

@@ -15,10 +15,11 @@ from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.search.base import Request
 from orchestrator.space.observations import searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
@@ -90,7 +91,7 @@ def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(fi
     key = stack.jobs[0].key
     events: list[tuple[int, int]] = []
 
-    def listen(record: RunRecord) -> None:
+    def listen(record: Run) -> None:
         assert record.key == key
         events.append((len(list(read_journal(files))), len(plan_of(campaign).searcher.results)))
 

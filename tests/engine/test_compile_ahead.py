@@ -85,7 +85,7 @@ def campaign_of(family: type[Family], directory: Path, **changes: object) -> Cam
 def test_the_next_size_is_compiled_while_the_current_one_trains(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     LocalEngine().execute(campaign)
-    assert [record.config.size for record in plan_of(campaign).records] == [8, 8, 16, 16]
+    assert [record.config.size for record in plan_of(campaign).runs] == [8, 8, 16, 16]
     made = [path.name.split("-") for path in (tmp_path / "scratch").iterdir()]
     own = str(os.getpid())
     assert sorted((size, process == own) for size, process in made) == [("16", False), ("16", True), ("8", True)]

@@ -17,29 +17,18 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal
 from orchestrator.machine.job_list import JobList
-from orchestrator.machine.jobs import Job, Setup, job_of
+from orchestrator.machine.jobs import Setup, job_of
 from orchestrator.machine.resources import Resources
+from orchestrator.machine.state import State
+from orchestrator.record.job_records import JobRecords
+from orchestrator.record.json_lines import JsonLinesTracker
 from tests.engine.processes import ProcessEngine
 from tests.scripted import FAMILY, ScriptedFamily, ScriptedSettings, events, trained
-from trainables.base import Arm, Outcome, Status
+from trainables.base import Arm, Status
 from trainables.families import FamilySource
 
 RESOURCES = Resources(checkpoint_every_s=1e-9, cpu_per_stack=1)
 EVERY_RUN = {f"add {size} {seed}": 1 for size in (8, 16) for seed in (0, 1)}
-
-
-class Recorded(JobList):
-    """A list of jobs that also writes a line for each outcome. It can be continued without reading them, because the
-    home has the runs."""
-
-    def __init__(self, jobs: list[Job], record: Path) -> None:
-        super().__init__(jobs)
-        self._record = record
-
-    def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
-        super().tell(key, outcome, trained_for)
-        with self._record.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key, "trained_for": trained_for, **outcome.to_json()}) + "\n")
 
 
 class Two:
@@ -71,18 +60,29 @@ def run_list(home: Path, engine: Engine, *, stop_after: int = 99) -> JobList:
     files = Home(home).sweep("list-1")
     source = FamilySource(FAMILY, settings)
     setup = Setup("list-1", str(files.directory), source, family.version, "", False, (), RESOURCES)
-    plan = Recorded([job_of(family, run) for run in runs], home / "record.jsonl")
+    tracker = JsonLinesTracker(home / "runs.jsonl")
+    records = JobRecords(setup, lambda call: call(tracker))
+    records.begin()
+    plan = JobList((job_of(family, run) for run in runs), records.run_ended)
     with files.driving(), Journal(files.journal), engine:
         campaign = Campaign(files, setup, plan, slots=engine.slots, sizing=Two())
         StopsAfter(campaign, plan, stop_after)
         engine.execute(campaign)
+    records.end(State.FINISHED if plan.done else State.INTERRUPTED)
     assert campaign.machine_error == campaign.broken == ""
     return plan
 
 
 def record(home: Path) -> Counter[str]:
-    lines = (home / "record.jsonl").read_text(encoding="utf-8").splitlines()
-    return Counter(json.loads(line)["key"] for line in lines)
+    """Return how often each run is in the record, by key."""
+    lines = map(json.loads, (home / "runs.jsonl").read_text(encoding="utf-8").splitlines())
+    return Counter(line["key"] for line in lines if line["kind"] == "run")
+
+
+def state(home: Path) -> str:
+    """Return the state of the list in the record."""
+    lines = map(json.loads, (home / "runs.jsonl").read_text(encoding="utf-8").splitlines())
+    return str([line["state"] for line in lines if line["kind"] == "sweep"][-1])
 
 
 def run_alone(home: Path) -> None:
@@ -98,11 +98,14 @@ def test_a_list_continues_after_its_driver_was_killed(tmp_path: Path) -> None:
     driver.join()
     assert driver.exitcode == -signal.SIGKILL
     assert sum(record(tmp_path).values()) == 2
+    assert state(tmp_path) == "running"
     plan = run_list(tmp_path, LocalEngine())
     assert {outcome.status for outcome in plan.outcomes.values()} == {Status.FINISHED}
     assert len(plan.outcomes) == 4
     assert trained(tmp_path / "log") == EVERY_RUN
     repeats = Counter((event.size, event.seed, event.step) for event in events(tmp_path / "log"))
+    assert record(tmp_path) == dict.fromkeys(plan.outcomes, 1)
+    assert state(tmp_path) == "finished"
     assert sum(times - 1 for times in repeats.values()) <= 2  # The evaluation that it did not report.
 
 
@@ -125,4 +128,5 @@ def test_a_list_survives_a_killed_worker_a_stop_and_a_resume(
     assert {outcome.status for outcome in plan.outcomes.values()} == {Status.FINISHED}
     assert len(plan.outcomes) == 4
     assert trained(tmp_path / "log") == EVERY_RUN
-    assert record(tmp_path).keys() == plan.outcomes.keys()
+    assert record(tmp_path) == dict.fromkeys(plan.outcomes, 1)
+    assert state(tmp_path) == "finished"

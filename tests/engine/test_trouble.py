@@ -182,7 +182,7 @@ def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:
     assert len(statuses(home)) == 4
     run_here(wanted, home, resume=sweep_id, retry_failed=True)
     with pytest.raises(UserError, match="name the sweep with --resume"):
-        RunOptions(home=home, retry_failed=True).started()
+        RunOptions(home=home, retry_failed=True).checked()
     memory = recall(only_sweep(home))
     assert memory.answered
     assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4

@@ -145,8 +145,8 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
     runs = RunStore(sweep.files.home, sweep.id)
     for key, run in reports.items():
         assert run.outcome is not None
-        stored = runs.put(key, run.outcome, run.files)
-        assert (stored.outcome, stored.trained_for) == (run.outcome, "")
+        outcome = runs.put(key, run.outcome, run.files)
+        assert (outcome, runs.trained_for(key)) == (run.outcome, "")
     return sweep.files, list(reports.values())
 
 
@@ -177,8 +177,9 @@ def test_weights_and_arrays_of_any_name_are_stored_unchanged(tmp_path: Path) -> 
         np.testing.assert_equal(weights, load(run.files["weights.safetensors"]))
         # A later copy does not replace the first.
         assert run.outcome is not None
-        later = RunStore(files.home, "later").put(run.key, replace(run.outcome, steps=99), {})
-        assert (later.outcome, later.trained_for) == (run.outcome, files.id)
+        later = RunStore(files.home, "later")
+        assert later.put(run.key, replace(run.outcome, steps=99), {}) == run.outcome
+        assert later.trained_for(run.key) == files.id
 
 
 def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path: Path) -> None:

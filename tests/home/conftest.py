@@ -13,5 +13,5 @@ def without_figures_and_record() -> Iterator[None]:
     """Sweeps in this process have no figures, report or record, which take five times as long as their runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("orchestrator.sweep.answering.draw", lambda *given: [])
-        patch.setattr("orchestrator.sweep.run.open_mlflow", lambda store: Mock())
+        patch.setattr("orchestrator.record.choice.open_mlflow", lambda store: Mock())
         yield

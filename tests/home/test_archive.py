@@ -15,9 +15,10 @@ import pytest
 from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Asked, Journal, State, recall
+from orchestrator.home.journal import Asked, Journal, recall
 from orchestrator.home.run_files import OUTCOME
 from orchestrator.home.run_store import RunStore
+from orchestrator.machine.state import State
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started

@@ -15,7 +15,7 @@ from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import conditions
 from orchestrator.space.mistakes import InvalidDataError
-from orchestrator.space.observations import comparisons
+from orchestrator.space.runs import comparisons
 from orchestrator.space.spec import SweepSpec
 from tests.cli.program import command
 from tests.sweep.sweeps import FAMILY, printed, quiet, run_here, spec
@@ -63,8 +63,7 @@ def test_another_test_of_known_runs_has_half_the_odds(change: dict[str, Any], wh
     assert f"{HALVED} ({earlier})" in printed(console), what
     assert f"{HALVED}." in conditions(result), what
     stored = newest(tmp_path)
-    runs = [(run.config, run.outcome) for run in stored.runs]
-    whole = comparisons(stored.spec.substitute(looks={}), stored.blocks, runs)["add+prod"]
+    whole = comparisons(stored.spec.substitute(looks={}), stored.blocks, stored.runs)["add+prod"]
     assert comparison(result).looks == 1
     assert math.isclose(comparison(result).evidence, whole.evidence / 2)
     assert math.isclose(comparison(result).highest, whole.highest / 2)

@@ -10,11 +10,15 @@ import numpy as np
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
+from orchestrator.machine.state import State
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer, answer
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from tests.report.samples import diverged, failed, make_spec, train
-from trainables.base import Evaluation, Outcome, RunConfig
+from trainables.base import Evaluation
 
 ENVIRONMENT = {"versions": {"python": "3.11.7", "torch": "2.13.0"}, "git": {"commit": "a1b2c3", "edited": False}}
 
@@ -24,7 +28,7 @@ class Finished:
     """A sweep, its runs and its answer."""
 
     sweep: Sweep
-    runs: tuple[RunRecord, ...]
+    runs: tuple[Run, ...]
     answer: Answer
 
 
@@ -34,14 +38,29 @@ def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab1
     sweep = Sweep(SweepDirectory(directory / sweep_id), spec, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
     cells = [("add", 24), ("add", 64), ("add+prod", 16), ("add+prod", 32), ("add+prod", 64)]
     ended = train(spec, cells, seeds=1)
-    ended += [(config, diverged(config)) for config, _ in train(spec, [("add", 8)], seeds=1)]
-    ended += [(config, failed()) for config, _ in train(spec, [("add+prod", 12)], seeds=1)]
-    runs = tuple(_leave(spec, sweep.files.directory, config, outcome) for config, outcome in ended)
+    ended += [replace(run, outcome=diverged(run.config)) for run in train(spec, [("add", 8)], seeds=1)]
+    ended += [replace(run, outcome=failed()) for run in train(spec, [("add+prod", 12)], seeds=1)]
+    runs = tuple(_leave(spec, sweep.files.directory, run) for run in ended)
     return Finished(sweep, runs, answer(spec, ended))
 
 
-def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome) -> RunRecord:
+def records_of(tracker: Tracker, sweep: Sweep) -> SweepRecords:
+    """Return the records of a sweep, which a tracker keeps at once."""
+    return SweepRecords(sweep, lambda call: call(tracker))
+
+
+def record(tracker: Tracker, finished: Finished, ending: State = State.FINISHED) -> None:
+    """Record a whole sweep."""
+    records = records_of(tracker, finished.sweep)
+    records.begin()
+    for run in finished.runs:
+        records.run_ended(run)
+    records.end(finished.answer, ending)
+
+
+def _leave(spec: SweepSpec, directory: Path, run: Run) -> Run:
     """Write a run's files as a worker does, with a learning curve of 60 evaluations."""
+    config, outcome = run.config, run.outcome
     key = spec.make_family().key(config)
     folder = directory / "runs" / key
     if not outcome.error:
@@ -59,4 +78,4 @@ def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome
             measures={"seconds": 40.5, "test_examples_add": 21.0},
             data=hashlib.sha256(f"{config.mix} {config.seed}".encode()).hexdigest()[:32],
         )
-    return RunRecord(key, config, outcome, folder)
+    return replace(run, outcome=outcome, key=key, directory=folder)

@@ -14,12 +14,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
 
-from orchestrator.home.journal import State
 from orchestrator.home.run_files import ProbeResult, write_result
+from orchestrator.machine.state import State
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
-from tests.record.samples import Finished, finish
+from tests.record.samples import Finished, finish, record, records_of
 from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
 
@@ -46,13 +46,6 @@ class Record:
 
     def text(self, run: Run, name: str) -> str:
         return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
-
-
-def record(tracker: MlflowTracker, finished: Finished, ending: State = State.FINISHED) -> None:
-    tracker.begin(finished.sweep)
-    for run in finished.runs:
-        tracker.run_ended(finished.sweep, run)
-    tracker.end(finished.sweep, finished.answer, ending)
 
 
 def unrecorded(empty: Path, home: Path) -> Record:
@@ -154,19 +147,19 @@ def test_learning_curves_are_per_task_over_steps(records: Record) -> None:
 def test_later_probe_results_replace_the_record_of_the_run(new: Record) -> None:
     sweep = new.finished.sweep
     run = next(run for run in new.finished.runs if run.outcome.status is Status.FINISHED)
-    MlflowTracker(new.store).run_ended(sweep, run)
+    records_of(MlflowTracker(new.store), sweep).run_ended(run)
     before = new.one(run_key=run.key)
     assert not any(name.startswith("probe/") for name in before.data.metrics)
     write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
-    MlflowTracker(new.store).run_ended(sweep, run)
+    records_of(MlflowTracker(new.store), sweep).run_ended(run)
     after = new.one(run_key=run.key)
     assert after.data.metrics["probe/firing/mean"] == 0.25
     assert new.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
     assert after.info.end_time == before.info.end_time
-    MlflowTracker(new.store).run_ended(sweep, run)
+    records_of(MlflowTracker(new.store), sweep).run_ended(run)
     assert new.one(run_key=run.key).info.run_id == after.info.run_id
     write_result(run.directory, ProbeResult("plan", 1, {}), {"walls": np.arange(2.0)})
-    MlflowTracker(new.store).run_ended(sweep, run)
+    records_of(MlflowTracker(new.store), sweep).run_ended(run)
     probed = new.client.list_artifacts(new.one(run_key=run.key).info.run_id, "probes")
     assert [file.path for file in probed] == ["probes/firing.npz", "probes/plan.npz"]
 
@@ -183,11 +176,11 @@ def test_diverged_runs_have_results_and_failed_runs_do_not(records: Record) -> N
 def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
     sweep = finished.sweep
-    early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
-    tracker = MlflowTracker(records.store)
-    tracker.begin(sweep)
-    tracker.run_ended(sweep, finished.runs[0])
-    tracker.end(sweep, early, State.INTERRUPTED)
+    early = answer(sweep.spec, finished.runs[:1])
+    tracker = records_of(MlflowTracker(records.store), sweep)
+    tracker.begin()
+    tracker.run_ended(finished.runs[0])
+    tracker.end(early, State.INTERRUPTED)
     stopped = records.one(sweep.id, kind="sweep")
     assert stopped.info.status == "KILLED"
     assert not any(name.startswith("transition") for name in stopped.data.metrics)
@@ -195,7 +188,7 @@ def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_
     assert records.runs(sweep.id, kind="transition", mix="add+prod") == []
 
     resumed = MlflowTracker(records.store)
-    resumed.begin(sweep)
+    records_of(resumed, sweep).begin()
     assert records.one(sweep.id, kind="sweep").info.status == "RUNNING"
     record(resumed, finished)
     assert records.one(sweep.id, kind="sweep").info.status == "FINISHED"
@@ -205,9 +198,9 @@ def test_a_resumed_sweep_replaces_the_answer_in_its_record(records: Record, tmp_
 
 
 def test_a_deleted_experiment_is_restored(new: Record) -> None:
-    MlflowTracker(new.store).begin(new.finished.sweep)
+    records_of(MlflowTracker(new.store), new.finished.sweep).begin()
     new.client.delete_experiment(experiment_id(new.client))
-    MlflowTracker(new.store).run_ended(new.finished.sweep, new.finished.runs[0])
+    records_of(MlflowTracker(new.store), new.finished.sweep).run_ended(new.finished.runs[0])
     assert Counter(run.data.tags["kind"] for run in new.runs()) == {"sweep": 1, "run": 1}
 
 
@@ -217,7 +210,7 @@ def test_long_curves_are_complete_except_for_values_that_are_not_finite(records:
     curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
     broken = replace(curve[-1], step=1001, loss=float("nan"))
     outcome = replace(run.outcome, curve=(*curve, broken))
-    MlflowTracker(records.store).run_ended(finished.sweep, replace(run, outcome=outcome))
+    records_of(MlflowTracker(records.store), finished.sweep).run_ended(replace(run, outcome=outcome))
     recorded = records.one(finished.sweep.id, run_key=run.key)
     assert len(records.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
     assert len(records.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
@@ -238,7 +231,7 @@ def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> No
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     before = unrecorded(empty, old)
-    MlflowTracker(before.store).run_ended(before.finished.sweep, before.finished.runs[0])
+    records_of(MlflowTracker(before.store), before.finished.sweep).run_ended(before.finished.runs[0])
     old.rename(new)
     store, finished = choose(new, {}), finish(tmp_path / "sweeps")
     record(MlflowTracker(store), finished)
@@ -251,7 +244,7 @@ def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> No
 def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) -> None:
     sweep = new.finished.sweep
     answered = answer(sweep.spec, bracketed(), blocks=in_order(sweep.spec))
-    MlflowTracker(new.store).end(sweep, answered, State.FINISHED)
+    records_of(MlflowTracker(new.store), sweep).end(answered, State.FINISHED)
     mix = answered.mix("add+prod")
     transition = mix.target.transition
     run = new.one(kind="transition", mix="add+prod")
@@ -279,9 +272,9 @@ def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(new: Re
     config = replace(first.config, seed=done.sweep.spec.seed + 1)
     second = replace(first, key="second", config=config, directory=first.directory.with_name("second"))
     shutil.copytree(first.directory, second.directory)
-    tracker = MlflowTracker(new.store)
+    tracker = records_of(MlflowTracker(new.store), done.sweep)
     for run in (first, second):
-        tracker.run_ended(done.sweep, run)
+        tracker.run_ended(run)
     artifacts = {run.data.tags["run_key"]: new.artifacts(run) for run in new.runs(kind="run")}
     assert artifacts == {first.key: {"arrays.npz", "similarity.png"}, "second": {"arrays.npz"}}
     recorded = new.one(run_key=first.key).info.run_id

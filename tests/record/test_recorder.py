@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from orchestrator.home.journal import State
-from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record.mlflow_tracker import MlflowTracker
+from orchestrator.machine.state import State
 from orchestrator.record.recorder import Recorder
-from orchestrator.record.store import StoreError
-from orchestrator.report.answer import Answer
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import Content, StoreError, Tracker
 from tests.record.samples import Finished, finish
 from tests.waiting import wait_for
 
 
-class Notebook(MlflowTracker):
+class Notebook(Tracker):
     """A tracker that writes calls down after ``before`` returns."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self.lines: list[str] = []
         self.before = before
 
-    def begin(self, sweep: Sweep) -> None:
-        self._write(f"begin {sweep.id}")
+    def begin(self, sweep: Content) -> None:
+        self._write(f"begin {sweep.sweep}")
 
-    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        self._write(f"run {run.key}")
+    def keep(self, sweep: Content, record: Content) -> None:
+        self._write(f"keep {record.identity[2] or record.identity[3]}")
 
-    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
-        self._write(f"end {ending}")
+    def end(self, sweep: Content, answer: Content, state: State) -> None:
+        self._write(f"end {state}")
 
     def _write(self, line: str) -> None:
         self.before()
@@ -58,12 +55,12 @@ def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def queue(recorder: Recorder, finished: Finished) -> list[str]:
-    """Queue a whole sweep. Return the calls that its tracker should receive."""
-    recorder.begin(finished.sweep)
+    """Queue the records of a sweep. Return the calls that its tracker should receive."""
+    records = SweepRecords(finished.sweep, recorder.put)
+    records.begin()
     for run in finished.runs:
-        recorder.run_ended(finished.sweep, run)
-    recorder.end(finished.sweep, finished.answer, State.FINISHED)
-    return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
+        records.run_ended(run)
+    return [f"begin {finished.sweep.id}", *(f"keep {run.key}" for run in finished.runs)]
 
 
 def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finished) -> None:
@@ -74,7 +71,7 @@ def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finishe
     assert notebook.lines == expected
     assert (recorder.waiting, recorder.warning) == (0, "")
     with pytest.raises(RuntimeError, match="closed"):
-        recorder.begin(finished.sweep)
+        recorder.put(lambda tracker: None)
 
 
 def test_the_sweep_never_waits_for_a_slow_store(finished: Finished) -> None:

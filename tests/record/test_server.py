@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.home.journal import State
+from orchestrator.machine.state import State
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Recorder
-from orchestrator.record.store import Store, StoreError, check
-from tests.record.samples import finish
+from orchestrator.record.store import Store, check
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.record.tracker import StoreError
+from tests.record.samples import finish, record
 from tests.record.servers import free_port, serving
 from tests.waiting import wait_for
 
@@ -31,13 +33,14 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
     with serving(tmp_path, port):
         store = Store(f"http://ann:secret-Jq8wVz@127.0.0.1:{port}")
         recorder = Recorder(lambda: MlflowTracker(store), retry_s=0.2)
-        recorder.begin(finished.sweep)
+        records = SweepRecords(finished.sweep, recorder.put)
+        records.begin()
         for run in finished.runs[:3]:
-            recorder.run_ended(finished.sweep, run)
+            records.run_ended(run)
         wait_for(lambda: recorder.waiting == 0)
     for run in finished.runs[3:]:
-        recorder.run_ended(finished.sweep, run)
-    recorder.end(finished.sweep, finished.answer, State.FINISHED)
+        records.run_ended(run)
+    records.end(finished.answer, State.FINISHED)
     wait_for(lambda: "records waiting" in recorder.warning)
     with pytest.raises(StoreError, match="refused"):
         check(store)
@@ -46,11 +49,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         wait_for(lambda: recorder.waiting == 0)
         assert recorder.warning == ""
         assert recorder.close(10) == 0
-        replay = MlflowTracker(store)
-        replay.begin(finished.sweep)
-        for run in finished.runs:
-            replay.run_ended(finished.sweep, run)
-        replay.end(finished.sweep, finished.answer, State.FINISHED)
+        record(MlflowTracker(store), finished)
 
         client = MlflowClient(store.uri)
         experiment = client.get_experiment_by_name(finished.sweep.spec.name)

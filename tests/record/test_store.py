@@ -17,7 +17,8 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.record import store
-from orchestrator.record.store import DATABASE, Store, StoreError, all_runs, check, choose, make_database
+from orchestrator.record.store import DATABASE, Store, all_runs, check, choose, make_database
+from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 
 

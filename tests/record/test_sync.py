@@ -17,10 +17,10 @@ from mlflow.entities import Run
 
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
-from orchestrator.home.sweeps import Sweep
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.store import DATABASE, VARIABLE, StoreError
+from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
+from orchestrator.record.tracker import Content, StoreError
 from orchestrator.sweep import answering
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
@@ -148,8 +148,8 @@ def test_a_sweep_that_cannot_be_recorded_does_not_stop_the_others(
     good, bad, newer = (write_sweep(Home(tmp_path), spec(sizes=[16], seeds=1, seed=seed)) for seed in (0, 1, 2))
     begin = MlflowTracker.begin
 
-    def fail(tracker: MlflowTracker, sweep: Sweep) -> None:
-        if sweep.id == bad.id:
+    def fail(tracker: MlflowTracker, sweep: Content) -> None:
+        if sweep.sweep == bad.id:
             raise StoreError("the experiment belongs to another user")
         begin(tracker, sweep)
 

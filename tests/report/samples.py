@@ -11,6 +11,8 @@ from typing import Any
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
+from orchestrator.search.base import Request
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block, Comparison, Pair, compare
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
@@ -35,7 +37,13 @@ def make_spec(**changes: Any) -> SweepSpec:
     return SweepSpec(**{**settings, **changes})
 
 
-def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> list[tuple[RunConfig, Outcome]]:
+def run_of(config: RunConfig, outcome: Outcome, key: str = "", directory: Path = Path()) -> Run:
+    """Return a run that was requested by its mix, size and seed."""
+    request = Request(config.label, config.size, config.seed)
+    return Run(request, config, outcome, key, directory)
+
+
+def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> list[Run]:
     """Train runs of these (mix, size) cells, each alone."""
     family = spec.make_family()
     ended = []
@@ -46,12 +54,12 @@ def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> 
             reports = learner.advance()
             while reports[0].outcome is None:
                 reports = learner.advance()
-            ended.append((config, reports[0].outcome))
+            ended.append(run_of(config, reports[0].outcome))
     return ended
 
 
 @functools.cache
-def bracketed() -> tuple[tuple[RunConfig, Outcome], ...]:
+def bracketed() -> tuple[Run, ...]:
     """Return runs at every size for both mixes, which locate both transitions."""
     spec = make_spec()
     return tuple(train(spec, [(mix.name, size) for mix in spec.mixes for size in SIZES]))

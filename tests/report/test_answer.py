@@ -9,7 +9,7 @@ import pytest
 from orchestrator.report.answer import answer
 from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import SizeShare, Verdict
-from tests.report.samples import SIZES, bracketed, config, diverged, failed, in_order, make_spec, train
+from tests.report.samples import SIZES, bracketed, config, diverged, failed, in_order, make_spec, run_of, train
 
 
 def test_both_transitions_and_their_ratio_are_found() -> None:
@@ -40,7 +40,7 @@ def test_diverged_runs_count_at_the_floor_and_failed_ones_do_not_count() -> None
     spec = make_spec()
     lost = diverged(config("add", 64))
     lost.accuracy["add"] = 0.9  # Must be ignored.
-    outcomes = [*train(spec, [("add", 128)]), (config("add", 64), lost), (config("add", 64, 1), failed())]
+    outcomes = [*train(spec, [("add", 128)]), run_of(config("add", 64), lost), run_of(config("add", 64, 1), failed())]
     outcomes += train(spec, [("max", 64)])  # Of another mix.
     mix = answer(spec, outcomes).mix("add")
     assert (mix.finished, mix.diverged, mix.failed, mix.runs) == (2, 1, 1, 3)
@@ -68,16 +68,16 @@ def test_a_comparison_is_decided_by_the_pairs_in_the_journal() -> None:
 
 def test_pairs_after_an_incomplete_pair_do_not_count() -> None:
     spec, (first, second, third, *_) = make_spec(), in_order(make_spec())
-    ended = [run for run in bracketed() if (run[0].label, run[0].size, run[0].seed) != second.runs[1]]
+    ended = [run for run in bracketed() if (run.config.label, run.config.size, run.config.seed) != second.runs[1]]
     comparison = answer(spec, ended, blocks=(first, second, third)).mix("add+prod").comparison
     assert comparison is not None
     assert comparison.pairs == 1
 
 
 def test_a_threshold_set_beforehand_decides_which_runs_learned() -> None:
-    config_, outcome = train(make_spec(), [("add", 64)], seeds=1)[0]
-    half = replace(outcome, accuracy={"add": 0.6})
+    [run] = train(make_spec(), [("add", 64)], seeds=1)
+    half = replace(run, outcome=replace(run.outcome, accuracy={"add": 0.6}))
     for learned, count in ((0.5, 1), (0.6, 0)):
         spec = make_spec(search={"method": "grid", "learned": learned})
-        mix = answer(spec, [(config_, half)]).mix("add")
+        mix = answer(spec, [half]).mix("add")
         assert mix.shares == (SizeShare(64, count, 1),)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.probes import probe_figure
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
 from tests.report.samples import written
@@ -31,7 +31,7 @@ def probed_sweep(tmp_path: Path) -> StoredSweep:
     return written(tmp_path, spec(sizes=[8, 16], probes=["similarity"]))
 
 
-def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
+def leave(run: Run, error: str = "", **numbers: float) -> None:
     """Store a probe's numbers for a run, or its error."""
     write_result(run.directory, ProbeResult("similarity", 1, numbers, error), {})
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.races import Bounds, SpeedUp, median, speed_ups
 from orchestrator.search.base import Request
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate
+from tests.report.samples import run_of
 from trainables.base import Outcome, Status
 
 
@@ -67,14 +67,14 @@ def spec() -> SweepSpec:
     )
 
 
-def record(spec: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], arrived: set[str]) -> RunRecord:
+def record(spec: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], arrived: set[str]) -> Run:
     config = spec.config(Request(mix, size, seed))
     measures = {f"spent_{name}": value for name, value in spent.items()}
     measures |= {f"seconds_{name}": 2 * value for name, value in spent.items()}
     measures |= {f"arrived_{name}": float(name in arrived) for name in spent}
     scores = dict.fromkeys(spent, 0.0)
     outcome = Outcome(Status.FINISHED, 20, scores, scores, (), measures)
-    return RunRecord(f"{mix}{size}{seed}", config, outcome, Path())
+    return run_of(config, outcome, f"{mix}{size}{seed}")
 
 
 def test_races_are_paired_by_graph_and_compared_with_the_best_rival() -> None:

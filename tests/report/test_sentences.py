@@ -16,10 +16,10 @@ from scipy.stats import fisher_exact
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.space.runs import Run as EndedRun
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Verdict
-from tests.report.samples import SIZES, config, diverged, failed, make_spec, scored
-from trainables.base import Outcome, RunConfig
+from tests.report.samples import SIZES, config, diverged, failed, make_spec, run_of, scored
 
 BASELINE, MIX = MIXES = ("add", "add+prod")
 SPEC = make_spec()
@@ -38,11 +38,11 @@ class Run:
     accuracy: float
 
     @property
-    def ended(self) -> tuple[RunConfig, Outcome]:
+    def ended(self) -> EndedRun:
         run = config(self.mix, self.size, self.seed)
         if self.accuracy < 0:
-            return run, failed() if self.accuracy == FAILED else diverged(run)
-        return run, scored(run, self.accuracy)
+            return run_of(run, failed() if self.accuracy == FAILED else diverged(run))
+        return run_of(run, scored(run, self.accuracy))
 
 
 def sweep(seed: int) -> list[Run]:

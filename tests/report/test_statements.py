@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
+from orchestrator.report.probe_statements import Agreement, at_equal_size, compare, paired
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.statements import (
     Row,
@@ -27,12 +27,13 @@ from orchestrator.report.statements import (
 from orchestrator.search.base import Request
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.evidence import Comparison
 from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
-from tests.report.samples import bracketed, make_spec, scored, train
+from tests.report.samples import bracketed, config, make_spec, run_of, scored, train
 from trainables.base import Evaluation, Outcome, Status
 
 ANSWER = answer(make_spec(), bracketed())
@@ -140,7 +141,7 @@ def test_statements_are_judged_separately_for_each_recipe() -> None:
     cells = [(mix.name, size) for mix in spec.mixes for size in spec.sizes]
     runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
     far = {config.label: "far" in config.label for config, _ in runs}
-    ended = [(config, scored(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
+    ended = [run_of(config, scored(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
     result = answer(spec, ended)
     for control, failed in (("add", [False, True]), ("add @ far", [True, True])):
         rows = judge("space", "", [expected("no fewer", mix="add+prod", control=control)], result)
@@ -152,15 +153,29 @@ def test_statements_are_judged_separately_for_each_recipe() -> None:
     assert [row.about for row in judge_law("space", below, both)] == ["add+prod @ near", "add+prod @ far"]
 
 
-def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separation/mod2") -> list[Seen]:
-    return [
-        Seen(size, True, {f"probe/{name}": value})
-        for value, size in zip(values, sizes or [16] * len(values), strict=True)
-    ]
+@dataclass(frozen=True)
+class Probed:
+    """Numbers of a run's probes, its size, and whether it learned the target."""
+
+    numbers: dict[str, float]
+    size: int = 16
+    learned: bool = True
 
 
-def judged(expectation: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
-    return compare(expectation, ANSWER, ANSWER.mix("add+prod"), {"add": alone, "add+prod": joint})
+def seen(values: Sequence[float]) -> list[Probed]:
+    return [Probed({"probe/separation/mod2": value}) for value in values]
+
+
+def judged(expectation: Expectation, alone: list[Probed], joint: list[Probed]) -> tuple[str, Agreement]:
+    runs: dict[str, list[Run]] = {"add": [], "add+prod": []}
+    numbers = {}
+    for mix, side in (("add", alone), ("add+prod", joint)):
+        for seed, probed in enumerate(side):
+            trained = config(mix, probed.size, seed)
+            run = run_of(trained, scored(trained, 0.97 if probed.learned else 0.1), f"{mix} {probed.size} {seed}")
+            runs[mix].append(run)
+            numbers[run.key] = probed.numbers
+    return compare(expectation, ANSWER, ANSWER.mix("add+prod"), runs, numbers)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +201,7 @@ def test_a_number_is_compared_with_the_number_of_the_baseline(
 
 def test_a_number_is_compared_with_another_number_of_the_same_runs() -> None:
     runs = [
-        Seen(16, True, {"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1})
-        for low in (0.1, 0.5, 0.9, 0.3, 0.2)
+        Probed({"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1}) for low in (0.1, 0.5, 0.9, 0.3, 0.2)
     ]
     # Equal gaps have no spread. Four runs all go one way by chance too often (1/16).
     assert judged(expected("lower", than="separation/mod3"), [], runs[:4])[1] is Agreement.UNDECIDED
@@ -198,7 +212,9 @@ def test_a_number_is_compared_with_another_number_of_the_same_runs() -> None:
 
 
 def test_runs_that_did_not_learn_count_if_a_statement_asks_for_all() -> None:
-    runs = [Seen(16, place > 4, {"probe/a/kept": 0.9, "probe/a/kept.chance": 0.4 + place / 100}) for place in range(6)]
+    runs = [
+        Probed({"probe/a/kept": 0.9, "probe/a/kept.chance": 0.4 + place / 100}, learned=place > 4) for place in range(6)
+    ]
     fields = {"number": "a/kept", "than": "a/kept.chance"}
     assert judged(expected("higher", **fields), [], runs)[1] is Agreement.UNDECIDED
     text, judgement = judged(expected("higher", **fields, among="all"), [], runs)
@@ -207,8 +223,8 @@ def test_runs_that_did_not_learn_count_if_a_statement_asks_for_all() -> None:
 
 
 def test_groups_without_a_common_size_are_not_compared() -> None:
-    mine = [Seen(16, True, {"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
-    theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
+    mine = [Probed({"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
+    theirs = [Probed({"probe/x/y": 0.1 + 0.01 * place}, size=32) for place in range(5)]
     text, agreement = judged(expected("higher", number="x/y"), theirs, mine)
     assert text == "x/y is known only at size 16 for add+prod, and 32 for add"
     assert agreement is Agreement.UNDECIDED

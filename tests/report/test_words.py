@@ -27,7 +27,7 @@ from orchestrator.transition.evidence import odds
 from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER
-from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, scored, written
+from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec, run_of, scored, written
 from tests.sweep.sweeps import spec
 from trainables.base import RunConfig
 
@@ -115,14 +115,14 @@ def test_the_next_step_follows_from_the_answer(
 
 def test_what_was_not_learned_is_found_also_without_a_comparison() -> None:
     one = make_spec(mixes=("add",))
-    nothing = answer(one, [(run, scored(run, 0.1)) for run in (config("add", 8), config("add", 128))])
+    nothing = answer(one, [run_of(run, scored(run, 0.1)) for run in (config("add", 8), config("add", 128))])
     assert explain(one, nothing, "finished")[1].text == "Nothing was learned up to units 128."
 
 
 def test_a_run_that_used_all_its_steps_spent_its_budget() -> None:
     runs = [(config("add", 8), 0.1), (config("add", 16), 0.97), (config("add", 16, 1), 0.1)]
     for steps, spent in ((3, True), (2, False)):
-        assert answer(SPEC, [(run, scored(run, score, steps)) for run, score in runs]).mixes[0].spent is spent
+        assert answer(SPEC, [run_of(run, scored(run, score, steps)) for run, score in runs]).mixes[0].spent is spent
 
 
 def test_an_arm_keeps_its_recipe_when_it_trains_longer() -> None:
@@ -135,7 +135,7 @@ def unlearned(**changes: object) -> tuple[SweepSpec, Answer]:
     """Return a sweep of several recipes, and its answer if no run of the largest size learns."""
     swept = make_spec(**changes)
     runs = [swept.config(Request(arm.name, 128, seed)) for arm in swept.mixes[:5] for seed in (0, 1)]
-    return swept, answer(swept, [(run, scored(run, 0.1)) for run in runs])
+    return swept, answer(swept, [run_of(run, scored(run, 0.1)) for run in runs])
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_an_answer_about_several_recipes_is_worded_the_same_everywhere(tmp_path:
     for content in (plain(result), SweepPages(Home(tmp_path)).index(), caption(stored.sweep, result)):
         assert sentence in content
         assert not re.search("needs (fewer|more)", content), "no recipe speaks for the others"
-    assert answer_content(stored.sweep, result, "finished").tags["answer"].startswith(sentence)
+    assert answer_content(stored.sweep, result, "finished", stored.sweep.created).tags["answer"].startswith(sentence)
     texts = [text.get_text() for text in main_figure(result).axes[0].texts]
     assert [name for name in texts if name in ("helps", "alone")] == ["helps", "alone"]
     assert sum("fewer" in text for text in texts) == 1
@@ -229,7 +229,7 @@ def bad(seeds: int, sizes: Iterable[int] = (16,)) -> Answer:
 
 def of(runs: Iterable[tuple[RunConfig, float]]) -> Answer:
     """Return the answer of finished runs with these accuracies."""
-    return answer(SPEC, [(run, scored(run, accuracy)) for run, accuracy in runs])
+    return answer(SPEC, [run_of(run, scored(run, accuracy)) for run, accuracy in runs])
 
 
 @pytest.mark.parametrize(

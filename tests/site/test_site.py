@@ -22,7 +22,7 @@ from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import REPORT, ask_to_stop
-from orchestrator.record.store import StoreError
+from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Count
 from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.figures.comparisons import PHONE_IN

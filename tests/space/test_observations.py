@@ -6,7 +6,8 @@ import pytest
 
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
-from orchestrator.space.observations import is_evidence, observe, point_of, stands_for_its_size
+from orchestrator.space.observations import observe
+from orchestrator.space.runs import Run
 from orchestrator.transition.types import Point
 from tests.sweep.sweeps import spec
 from trainables.base import Outcome, Status
@@ -22,22 +23,22 @@ def outcome(status: Status) -> Outcome:
 @pytest.mark.parametrize(("status", "accuracy"), [(Status.FINISHED, 0.7), (Status.DIVERGED, 0.1)])
 def test_searcher_and_answer_treat_a_run_the_same_way(status: Status, accuracy: float) -> None:
     sweep_spec, ended = spec(), outcome(status)
-    config = sweep_spec.config(RUN)
+    run = Run(RUN, sweep_spec.config(RUN), ended)
     seen = observe(ended, "add")
     assert seen is not None
     assert (seen.accuracy, seen.floor, seen.cost) == (accuracy, 0.1, 2.0)
-    assert point_of(config, ended, "add") == Point(16, 1, accuracy, 0.1)
-    assert answer(sweep_spec, [(config, ended)]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
-    assert stands_for_its_size(config, ended) == (status is Status.FINISHED)
+    assert run.point("add") == Point(16, 1, accuracy, 0.1)
+    assert answer(sweep_spec, [run]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
+    assert run.is_typical == (status is Status.FINISHED)
 
 
 def test_a_failed_run_does_not_count_as_evidence() -> None:
     sweep_spec, failed = spec(), Outcome(Status.FAILED, 0, {}, {}, error="a bug")
-    config = sweep_spec.config(RUN)
+    run = Run(RUN, sweep_spec.config(RUN), failed)
     assert observe(failed, "add") is None
-    assert point_of(config, failed, "add") is None
-    assert answer(sweep_spec, [(config, failed)]).mix("add").target.transition.points == ()
-    assert not stands_for_its_size(config, failed)
+    assert run.point("add") is None
+    assert answer(sweep_spec, [run]).mix("add").target.transition.points == ()
+    assert not run.is_typical
 
 
 @pytest.mark.parametrize(
@@ -46,13 +47,15 @@ def test_a_failed_run_does_not_count_as_evidence() -> None:
         (RUN, True),
         (Request("add", 16, 1, until=0.8), False),
         (Request("add", 16, 1, values=(("haste", 2.0),)), True),
+        (Request("prod first", 16, 1, phase=1), False),
+        (Request("prod first", 16, 1), True),
     ],
 )
 def test_unfinished_runs_do_not_count(request_: Request, counts: bool) -> None:
-    config = spec().config(request_)
-    assert (request_.is_evidence, is_evidence(config)) == (counts, counts)
-    assert stands_for_its_size(config, outcome(Status.FINISHED)) == counts
-
-
-def test_an_early_phase_does_not_count_as_evidence_about_its_arm() -> None:
-    assert not Request("add", 16, 1, phase=1).is_evidence
+    phases = [{"mix": "prod", "share": 0.5}, {"mix": "add", "share": 0.5}]
+    sweep_spec = spec(mixes=["add", {"name": "prod first", "phases": phases}])
+    accuracy = {"add": 0.7, "prod": 0.7}
+    finished = Outcome(Status.FINISHED, 3, accuracy, dict.fromkeys(accuracy, 0.1))
+    run = Run(request_, sweep_spec.config(request_), finished)
+    assert (run.is_evidence, run.is_typical) == (counts, counts)
+    assert answer(sweep_spec, [run]).mix(request_.mix).runs == counts

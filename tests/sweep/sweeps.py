@@ -17,6 +17,7 @@ from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, recall
 from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 
@@ -69,9 +70,16 @@ def quiet() -> Console:
     return Console(file=io.StringIO(), width=200)
 
 
-def run_here(wanted: SweepSpec, home: Path, *, console: Console | None = None, **options: Any) -> Answer:
+def run_here(
+    wanted: SweepSpec,
+    home: Path,
+    *,
+    console: Console | None = None,
+    invocation: Invocation | None = None,
+    **options: Any,
+) -> Answer:
     """Run a sweep, by default in this process without Ray. Return its answer."""
-    return run_sweep(wanted, RunOptions(home=home, **{"engine": "local"} | options), console or quiet())
+    return run_sweep(wanted, RunOptions(home=home, **{"engine": "local"} | options), console or quiet(), invocation)
 
 
 def only_sweep(home: Path) -> SweepDirectory:

@@ -16,6 +16,7 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import seal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spaces import load_space
+from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system.errors import SweepError, UserError
@@ -304,11 +305,11 @@ def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> N
             other.put(wanted.make_family().key(config), Outcome(Status.FINISHED, 3, scores, scores), {})
 
     if code == "warn":
-        run_here(wanted, tmp_path, begun=store)
+        run_here(wanted, tmp_path, invocation=Invocation(begun=store))
         assert {entry.reused_from for entry in ended(tmp_path)} == {"other"}
         return
     with pytest.raises(SweepError, match=r"was trained by other code of tests\.families:LogisticFamily, for other"):
-        run_here(wanted, tmp_path, begun=store)
+        run_here(wanted, tmp_path, invocation=Invocation(begun=store))
     assert ended(tmp_path) == []
 
 
@@ -338,6 +339,7 @@ def test_a_file_that_changes_while_its_sweep_starts_stops_the_sweep(workplace: P
     space = write(workplace, module)
     file = workplace / f"{module}.py"
     changed = file.read_text().replace("0.9", "0.7")
-    options = RunOptions(home=workplace / "results", begun=lambda _: file.write_text(changed))
+    options = RunOptions(home=workplace / "results")
+    invocation = Invocation(begun=lambda _: file.write_text(changed))
     with pytest.raises(SweepError, match="differs from that in the process"):
-        run_sweep(load_space(str(space)), options, quiet())
+        run_sweep(load_space(str(space)), options, quiet(), invocation)

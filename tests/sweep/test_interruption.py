@@ -19,7 +19,7 @@ import pytest
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.interruption import AT_ONCE_S, stop_signals
-from orchestrator.sweep.run_options import TimeLimit
+from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.system.errors import SweepError
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations, wait_until_gone
@@ -136,9 +136,9 @@ def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> N
     log = tmp_path / "log"
     sweep = scripted(log, {"steps": 20, "pace_s": 0.15})
     with pytest.raises(SweepError, match=r"it reached its time limit of 4 s.*Continue with"):
-        run_here(sweep, tmp_path, limit=TimeLimit(4.0))
+        run_here(sweep, tmp_path, invocation=Invocation(limit=TimeLimit(4.0)))
     assert 1 <= len(events(log)) < 29
-    run_here(sweep, tmp_path, resume="", limit=TimeLimit(600))
+    run_here(sweep, tmp_path, resume="", invocation=Invocation(limit=TimeLimit(600)))
     assert trained_once(log, 20)
 
 

@@ -25,12 +25,12 @@ from orchestrator.system.errors import UserError
     ],
 )
 def test_options_take_python_values(options: dict[str, Any], words: list[str]) -> None:
-    assert RunOptions(**from_python(options)).started().words() == words
+    assert RunOptions(**from_python(options)).checked().words() == words
 
 
 @pytest.mark.parametrize(("given", "meant"), [(True, ""), (False, None), ("", ""), ("add-1", "add-1"), (None, None)])
 def test_resume_may_be_true(given: Any, meant: str | None) -> None:
-    assert RunOptions(**from_python({"resume": given})).started().resume == meant
+    assert RunOptions(**from_python({"resume": given})).checked().resume == meant
 
 
 @pytest.mark.parametrize(

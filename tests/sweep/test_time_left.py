@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cost import STARTUP_S
-from orchestrator.engine.run_table import Run, RunState
+from orchestrator.engine.run_table import RunState, TableRun
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.sweep.monitor import Monitor, time_left
@@ -90,7 +90,7 @@ def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
 def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
     """100 steps in 5 s between two evaluations, after 25 s for the first 100."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Run(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
+    training = TableRun(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(100, 1.0, {}), now=25.0)
     assert training.left_s(1000, 25.0) is None
     training.evaluated(Evaluation(200, 1.0, {}), now=30.0)
@@ -102,7 +102,7 @@ def test_the_rate_of_a_run_excludes_its_start(tmp_path: Path) -> None:
 def test_a_run_is_ending_in_the_last_fifth_of_its_time(tmp_path: Path) -> None:
     """100 steps in 5 s, so the last fifth of 1,000 steps takes 10 s."""
     campaign = campaign_of(tmp_path / "sweeps" / "logistic-1" / "journal.jsonl")
-    training = Run(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
+    training = TableRun(plan_of(campaign).job(Request("add", 8, 0)), RunState.TRAINING)
     training.evaluated(Evaluation(700, 1.0, {}), now=25.0)
     assert not training.is_ending(1000, 25.0), "the rate is unknown"
     training.evaluated(Evaluation(800, 1.0, {}), now=30.0)

@@ -17,13 +17,24 @@ import pyte
 import pytest
 from rich.console import Console
 
-from orchestrator.search.base import MixProgress
-from orchestrator.terminal.live_view import LiveView, RunProgress, Snapshot, SoFar, render, status_line
+from orchestrator.search.base import MixProgress, Request
+from orchestrator.space.runs import RunInTraining
+from orchestrator.terminal.live_view import LiveView, Snapshot, SoFar, render, status_line
 from tests.cli.program import ROOT
+from tests.report.samples import config
 from tests.waiting import wait_for
-from trainables.base import Status
+from trainables.base import Evaluation, Status
+
+
+def training(
+    mix: str, size: int, seed: int, step: int, steps: int, accuracy: float | None, left_s: float | None = None
+) -> RunInTraining:
+    curve = () if accuracy is None else (Evaluation(step, 0.5, {"add": accuracy}),)
+    return RunInTraining(Request(mix, size, seed), config(mix, size, seed), "", curve, steps, left_s)
+
 
 SNAPSHOT = Snapshot(
+    target="add",
     size_axis="n_embed",
     sizes=(8, 12, 16, 20, 24, 32, 40, 48, 64, 96),
     mixes=(
@@ -37,10 +48,10 @@ SNAPSHOT = Snapshot(
         "add+max": Counter({Status.FINISHED: 9}),
     },
     in_flight=(
-        RunProgress("add", 32, 0, 1200, 3000, 0.35, 90),
-        RunProgress("add", 32, 1, 1200, 3000, 0.8, 100),
-        RunProgress("add", 40, 0, 0, 3000, None),
-        RunProgress("add+prod", 12, 1, 300, 3000, 0.2),
+        training("add", 32, 0, 1200, 3000, 0.35, 90),
+        training("add", 32, 1, 1200, 3000, 0.8, 100),
+        training("add", 40, 0, 0, 3000, None),
+        training("add+prod", 12, 1, 300, 3000, 0.2),
     ),
     elapsed_s=200,
     left_s=170,
@@ -84,7 +95,7 @@ def test_a_verdict_is_not_truncated_next_to_a_long_name(width: int) -> None:
 
 
 def test_times_are_shown_even_on_a_terminal_with_few_lines() -> None:
-    many = tuple(RunProgress("add", 8 + size, 0, 10, 3000, 0.1) for size in range(40))
+    many = tuple(training("add", 8 + size, 0, 10, 3000, 0.1) for size in range(40))
     lines = [line.strip() for line in shown(80, replace(FORECAST, in_flight=many))]
     assert len(lines) <= 24
     assert "and 32 more" in lines

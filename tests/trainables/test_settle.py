@@ -10,7 +10,8 @@ from orchestrator.report.answer import GivenUp, answer
 from orchestrator.report.words.findings import caveats, late_words
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe, point_of
+from orchestrator.space.observations import observe
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.evidence import has_learned
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -83,7 +84,7 @@ def test_a_settled_outcome_decides_whether_a_run_learned() -> None:
     curve = (Evaluation(40, 0.5, {"add": 0.5}),)
     for settled, accuracy in ((1.0, 0.7), (0.0, 0.95)):
         outcome = Outcome(Status.FINISHED, 40, {"add": accuracy}, {"add": 0.2}, curve, {"settled_add": settled})
-        observation, point = observe(outcome, "add"), point_of(config, outcome, "add")
+        observation, point = observe(outcome, "add"), Run(Request("add", 8, 0), config, outcome).point("add")
         assert observation is not None
         assert point is not None
         assert (observation.settled, point.settled) == (bool(settled), bool(settled))
@@ -97,7 +98,8 @@ def test_late_learners_are_counted_and_said_by_mix() -> None:
     runs = []
     for seed, (steps, accuracy) in enumerate([(45, 0.2), (60, 0.2), (60, 0.95), (45, 0.2)]):
         outcome = Outcome(Status.FINISHED, steps, {"add": accuracy}, {"add": 0.2}, measures={"settled_add": 0.0})
-        runs.append((spec.config(Request("add", 8, seed)), outcome))
+        request = Request("add", 8, seed)
+        runs.append(Run(request, spec.config(request), outcome))
     result = answer(spec, runs)
     assert (result.mix("add").given_up, result.mix("add+prod").given_up) == (GivenUp(4, 2, 1), None)
     said = "4 runs of add were given up early. 2 of them trained on, and 1 learned late; still, it counts as given up."

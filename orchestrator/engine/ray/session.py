@@ -247,8 +247,8 @@ def _join(address: str) -> None:
 
 
 def _check_node(address: str) -> None:
-    """Raise ``UserError`` unless a node of a cluster runs here. Ray looks for it among the processes that this one sees,
-    which are those of the same container, and after a minute it blames something else."""
+    """Raise ``UserError`` unless a node of a cluster runs here. Ray looks for it among the processes that this one
+    sees, which are those of the same container, and after a minute it blames something else."""
     names = {process.info["name"] for process in psutil.process_iter(["name"])}
     if "raylet" not in names:
         raise UserError(

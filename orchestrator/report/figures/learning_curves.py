@@ -12,9 +12,8 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.figures import style
-from orchestrator.space.observations import is_evidence
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 
 HEIGHTS_IN = (2.2, 0.5)
@@ -29,14 +28,14 @@ MOST_TICKS = 7
 
 
 @style.own_style()
-def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
+def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Figure:
     """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
     mixes = [mix.name for mix in spec.mixes]
     figure, grid = style.panels(mixes, HEIGHTS_IN, sharey=True)
     one_size, ends = len(spec.sizes) == 1, (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
-    shown = [run for run in runs if is_evidence(run.config) and run.outcome.curve]
+    shown = [run for run in runs if run.is_evidence and run.outcome.curve]
     last = max((point.step for run in shown for point in run.outcome.curve), default=1)
     for axes in grid.flat:
         axes.set(xlim=(0, last), ylim=(0, 1.03))

@@ -17,12 +17,11 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from orchestrator.home.run_files import DAMAGED_ARRAYS, read_arrays
-from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import size_span, styles_of
 from orchestrator.report.probe_findings import ProbePoint
-from orchestrator.space.observations import stands_for_its_size
+from orchestrator.space.runs import Run
 from trainables.base import Words
 from trainables.probes.embeddings import principal
 
@@ -114,17 +113,17 @@ class Pair(NamedTuple):
     """The runs nearest to a mix's transition on both sides; if not ``bracketed``, those of the extreme sizes."""
 
     mix: str
-    below: RunRecord | None
-    above: RunRecord | None
+    below: Run | None
+    above: Run | None
     bracketed: bool
 
 
-def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
+def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
     """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
-    own = [run for run in runs if run.config.label == mix.mix and stands_for_its_size(run.config, run.outcome)]
+    own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
     transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in own})
 
-    def first(candidates: Iterable[int]) -> RunRecord | None:
+    def first(candidates: Iterable[int]) -> Run | None:
         """Return the run of lower median accuracy from the first size with similarities."""
         for size in candidates:  # A sweep may have thousands of runs: read only the arrays of these sizes.
             same = [run for run in own if run.config.size == size and similarity_of(run.directory) is not None]
@@ -143,7 +142,7 @@ def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
 
 
 @style.own_style()
-def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
+def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
     """Draw similarities and components on both sides of each mix's transition. Return None if no run has any."""
     rows = [pair for pair in (pair_of(answer, mix, runs) for mix in answer.mixes) if pair.below or pair.above]
     if not rows:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from orchestrator.cost import cost_of
-from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import answer_table
 from orchestrator.report.figures.comparisons import PHONE_IN, main_figure
@@ -26,6 +26,7 @@ from orchestrator.report.words.explanation import WAITING, all_caveats, how_sure
 from orchestrator.report.words.next_step import command_of, next_step
 from orchestrator.report.words.question import asked
 from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import bare, exact
@@ -37,7 +38,7 @@ def page(
     sweep: Sweep,
     state: str,
     answer: Answer,
-    runs: Sequence[RunRecord],
+    runs: Sequence[Run],
     *,
     index: str = "",
     nonce: str = "",
@@ -98,7 +99,7 @@ def page(
     )
 
 
-def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
+def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[Run]) -> dict[str, Markup | None]:
     """Return the figures by name, None for figures without content."""
     axis = f"{answer.words.score} of {answer.target}"
     description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"

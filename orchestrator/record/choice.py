@@ -1,0 +1,37 @@
+"""Opens the kind of record that a user chose: ``--record mlflow`` or ``--record jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from orchestrator.record.json_lines import RUNS, JsonLinesTracker
+from orchestrator.record.store import Store, check, choose
+from orchestrator.record.tracker import StoreError, Tracker
+
+
+def opener(kind: str, home: Path, warn: Callable[[StoreError], None] | None = None) -> Callable[[], Tracker]:
+    """Return a function that opens the record of a home. Raises ``UserError`` for a store that cannot be used, and
+    :class:`StoreError` if it does not respond, or calls ``warn`` with it, if given."""
+    if kind == "jsonl":
+        return partial(JsonLinesTracker, home / RUNS)
+    store = choose(home)
+    try:
+        check(store)
+    except StoreError as error:
+        if warn is None:
+            raise
+        warn(error)
+    return partial(open_mlflow, store)
+
+
+def open_mlflow(store: Store) -> Tracker:
+    """Return a tracker of an MLflow store. Raises :class:`StoreError` without MLflow."""
+    try:
+        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+    except ModuleNotFoundError as error:
+        if error.name != "mlflow":
+            raise
+        raise StoreError("MLflow is not installed, so nothing is recorded in it") from None
+    return MlflowTracker(store)

@@ -1,0 +1,59 @@
+"""What a tracker keeps of a sweep: its question, its runs and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from orchestrator.home.sweeps import Sweep
+from orchestrator.machine.state import State
+from orchestrator.record.content import answer_content, run_content, sweep_content, transition_content
+from orchestrator.record.tracker import Content, Tracker
+from orchestrator.report.answer import Answer
+from orchestrator.space.runs import Run
+
+Put = Callable[[Callable[[Tracker], None]], None]
+"""Passes a tracker to a function, at once or later in another thread."""
+
+
+class SweepRecords:
+    """Makes the records of a sweep when the tracker is ready for them, because that reads the home."""
+
+    def __init__(self, sweep: Sweep, put: Put) -> None:
+        self._sweep = sweep
+        self._put = put
+        self._own: Content | None = None
+        self._ended = ""
+        """End of the sweep's last run, which replays do not change, or "" before the first."""
+
+    def begin(self) -> None:
+        """Record that the sweep is running, also after an interruption."""
+        self._put(lambda tracker: tracker.begin(self._record()))
+
+    def run_ended(self, run: Run) -> None:
+        """Record a run that ended, with its files. Skip it if another sweep of this home trained it: that sweep has the
+        record."""
+        self._put(lambda tracker: self._keep_run(tracker, run))
+
+    def end(self, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        """Record the answer, in place of an earlier one."""
+        self._put(lambda tracker: self._keep_answer(tracker, answer, state, files))
+
+    def _record(self) -> Content:
+        self._own = self._own or sweep_content(self._sweep)
+        return self._own
+
+    def _keep_run(self, tracker: Tracker, run: Run) -> None:
+        sweep = self._sweep
+        self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
+        if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():
+            return
+        tracker.keep(self._record(), run_content(sweep, run))
+
+    def _keep_answer(self, tracker: Tracker, answer: Answer, state: State, files: Sequence[Path]) -> None:
+        ended = self._ended or self._sweep.created
+        for mix in answer.mixes:
+            if mix.runs:
+                tracker.keep(self._record(), transition_content(self._sweep, answer, mix, ended))
+        tracker.end(self._record(), answer_content(self._sweep, answer, state, ended, files), state)

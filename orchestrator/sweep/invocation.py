@@ -1,0 +1,53 @@
+"""What is alive while a command runs sweeps, apart from its options."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orchestrator.system.text import duration
+
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+    from orchestrator.home.sweeps import Sweep
+    from orchestrator.system.hardware import Hardware
+
+
+class TimeLimit:
+    """Time limit of a sweep in seconds, or None. It starts when this object is made."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self.stopped = False
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    @property
+    def message(self) -> str:
+        """The reason if this limit has stopped the sweep, otherwise ""."""
+        return f"it reached its time limit of {duration(self._seconds)}" if self.stopped and self._seconds else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """A command, or a call from Python, that runs one sweep or several.
+
+    Attributes:
+        hardware: Hardware for which stacks are sized, by default this machine's.
+        session: Ray session that several sweeps share.
+        limit: Time limit, which starts with the command.
+        begun: Called with each sweep as soon as it has an id.
+        owns_process: True on the command line. The process of a caller from Python must not be ended.
+    """
+
+    hardware: Hardware | None = None
+    session: RaySession | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    begun: Callable[[Sweep], object] | None = None
+    owns_process: bool = False

@@ -1,0 +1,253 @@
+"""Suite for the contract of a tracker (orchestrator/record/tracker.py).
+
+:class:`Bench` describes the tracker and its store; to try another one, pass its bench to every function of
+:data:`CHECKS`. A check raises ``AssertionError`` if the tracker breaks its contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from orchestrator.machine.state import State
+from orchestrator.record.tracker import Content, Sample, StoreError, Tracker
+
+FIRST, SECOND = "sums-20260101-000000-aaaa", "sums-20260101-000000-bbbb"
+BEGUN, ENDED, LATER = (f"2026-01-0{day}T00:00:00+00:00" for day in (1, 2, 3))
+LONG = 1001
+"""Points of a curve: more than some stores take in one call."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A record as a reader finds it in the store. ``curves`` has all samples by name, as steps and values in order, and
+    ``artifacts`` all texts and files."""
+
+    identity: tuple[str, str, str, str]
+    state: State
+    ended: datetime
+    params: dict[str, str]
+    tags: dict[str, str]
+    curves: dict[str, list[tuple[int, float]]]
+    artifacts: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A tracker to check.
+
+    Attributes:
+        open: Returns a new tracker of the store, as another process opens it.
+        read: Returns the records in the store that are complete, and the sweeps' own.
+        outage: Makes the store fail during a block.
+        kill: Leaves the store as a process that was killed while it kept a record of a sweep.
+        directory: An empty directory for artifacts.
+    """
+
+    open: Callable[[], Tracker]
+    read: Callable[[], list[Kept]]
+    outage: Callable[[], AbstractContextManager[object]]
+    kill: Callable[[Content, Content], None]
+    directory: Path
+
+    def runs(self) -> list[Kept]:
+        return [kept for kept in self.read() if kept.identity[1] == "run"]
+
+    def own(self, sweep_id: str = FIRST) -> Kept:
+        """Return the only record of a sweep itself."""
+        [kept] = [kept for kept in self.read() if kept.identity == (sweep_id, "sweep", "", "")]
+        return kept
+
+
+def sweep_record(sweep_id: str = FIRST) -> Content:
+    return Content(
+        name=sweep_id,
+        tags={"kind": "sweep", "sweep": sweep_id, "question": "How small?"},
+        params={"target": "add"},
+        texts={"search_space.yaml": "target: add\n"},
+        ended=BEGUN,
+        group="sums",
+    )
+
+
+def run_record(key: str = "k1", mix: str = "add", *, sweep_id: str = FIRST, accuracy: float = 0.5) -> Content:
+    return Content(
+        name=f"{mix} {key}",
+        tags={"kind": "run", "sweep": sweep_id, "run_key": key, "status": "finished"},
+        params={"mix": mix, "size": "16"},
+        samples=(Sample("test_accuracy/add", accuracy, 30),),
+        seconds=60.0,
+        ended=ENDED,
+        group="sums",
+    )
+
+
+def answer_record(answer: str) -> Content:
+    return Content("", {"answer": answer}, {}, texts={"answer.txt": answer}, ended=ENDED, group="sums")
+
+
+def keeps_every_part(bench: Bench) -> None:
+    """A record is in the store when ``keep`` returns, with every parameter, tag, sample, text and file."""
+    place = bench.directory / "arrays.npz"
+    place.write_bytes(b"\x00\x01")
+    curve = tuple(Sample("loss", step / 1024, step, step / LONG) for step in range(1, LONG + 1))
+    plain = run_record()
+    full = replace(plain, samples=(*curve, *plain.samples), texts={"notes.txt": "ö\n"}, files={place.name: place})
+    tracker = bench.open()
+    tracker.begin(sweep_record())
+    tracker.keep(sweep_record(), full)
+    [kept] = bench.runs()
+    assert kept.identity == full.identity
+    assert kept.state == State.FINISHED
+    assert kept.ended == datetime.fromisoformat(ENDED)
+    assert kept.params.items() >= full.params.items()
+    assert kept.tags.items() >= full.tags.items()
+    assert kept.curves["loss"] == [(step, step / 1024) for step in range(1, LONG + 1)]
+    assert kept.curves["test_accuracy/add"] == [(30, 0.5)]
+    assert kept.artifacts == {"arrays.npz": b"\x00\x01", "notes.txt": "ö\n".encode()}
+    own = bench.own()
+    assert own.params["target"] == "add"
+    assert own.tags["question"] == "How small?"
+    assert own.artifacts == {"search_space.yaml": b"target: add\n"}
+
+
+def tells_a_failed_run(bench: Bench) -> None:
+    """A failed run is seen as failed."""
+    failed = run_record()
+    bench.open().keep(sweep_record(), replace(failed, tags=failed.tags | {"status": "failed"}, samples=()))
+    [kept] = bench.runs()
+    assert kept.state == State.FAILED
+
+
+def writes_a_record_once(bench: Bench) -> None:
+    """A replay by the same object or another writes nothing, so the record stays as it was."""
+    first = bench.open()
+    for tracker in (first, first, bench.open()):
+        tracker.begin(sweep_record())
+        for key in ("k1", "k2"):
+            tracker.keep(sweep_record(), run_record(key))
+    bench.open().keep(sweep_record(), replace(run_record("k1"), ended=LATER))
+    first.keep(sweep_record(), replace(run_record("k2"), ended=LATER))
+    assert sorted(kept.identity[2] for kept in bench.runs()) == ["k1", "k2"]
+    assert {kept.ended for kept in bench.runs()} == {datetime.fromisoformat(ENDED)}
+    assert bench.own()
+
+
+def replaces_what_has_changed(bench: Bench) -> None:
+    """Of records about the same thing, readers find only the last."""
+    tracker = bench.open()
+    for number, accuracy in enumerate((0.5, 0.6, 0.7)):
+        tracker = tracker if number == 1 else bench.open()
+        tracker.keep(sweep_record(), run_record(accuracy=accuracy))
+        [kept] = bench.runs()
+        assert kept.curves["test_accuracy/add"] == [(30, accuracy)]
+
+
+def keeps_mixes_apart(bench: Bench) -> None:
+    """Two mixes may share a run, and each has its record."""
+    twins = [run_record(mix="add"), run_record(mix="the same")]
+    for order in (twins, twins[::-1]):
+        tracker = bench.open()
+        for record in order:
+            tracker.keep(sweep_record(), record)
+    assert sorted(kept.identity[3] for kept in bench.runs()) == ["add", "the same"]
+
+
+def keeps_sweeps_apart(bench: Bench) -> None:
+    """Two processes record two sweeps of the same runs in turns."""
+    trackers = {FIRST: bench.open(), SECOND: bench.open()}
+    for sweep_id, tracker in trackers.items():
+        tracker.begin(sweep_record(sweep_id))
+        tracker.keep(sweep_record(sweep_id), run_record("k0", sweep_id=sweep_id))
+    for key in ("k1", "k2"):
+        for sweep_id, tracker in trackers.items():
+            tracker.keep(sweep_record(sweep_id), run_record(key, sweep_id=sweep_id))
+    trackers[SECOND].end(sweep_record(SECOND), answer_record("fewer"), State.FINISHED)
+    found = sorted(kept.identity[::2] for kept in bench.runs())
+    assert found == [(sweep_id, key) for sweep_id in (FIRST, SECOND) for key in ("k0", "k1", "k2")]
+    assert bench.own(FIRST).state == State.RUNNING
+    assert bench.own(SECOND).state == State.FINISHED
+
+
+def takes_any_order(bench: Bench) -> None:
+    """A run or an answer also records its sweep, if that is missing."""
+    bench.open().keep(sweep_record(FIRST), run_record())
+    bench.open().end(sweep_record(SECOND), answer_record("fewer"), State.FINISHED)
+    assert bench.own(FIRST).params["target"] == "add"
+    assert bench.own(SECOND).params["target"] == "add"
+    assert bench.own(SECOND).tags["answer"] == "fewer"
+
+
+def follows_the_state(bench: Bench) -> None:
+    """A sweep is running, stopped, running again and answered. Its record has the last answer and still its start."""
+    sweep = sweep_record()
+    first = bench.open()
+    first.begin(sweep)
+    assert bench.own().state == State.RUNNING
+    first.end(sweep, answer_record("undecided"), State.INTERRUPTED)
+    assert bench.own().state == State.INTERRUPTED
+    assert bench.own().tags["answer"] == "undecided"
+    later = bench.open()
+    later.begin(sweep)
+    assert bench.own().state == State.RUNNING
+    later.end(sweep, answer_record("fewer"), State.FINISHED)
+    picture = bench.directory / "curve.png"
+    picture.write_bytes(b"\x89PNG")
+    later.end(sweep, replace(answer_record("fewer"), files={picture.name: picture}), State.FINISHED)
+    assert bench.own().state == State.FINISHED
+    assert bench.own().tags["answer"] == "fewer"
+    assert bench.own().params["target"] == "add"
+    assert bench.own().artifacts == {
+        "search_space.yaml": b"target: add\n",
+        "answer.txt": b"fewer",
+        "curve.png": b"\x89PNG",
+    }
+
+
+def fails_with_a_store_error(bench: Bench) -> None:
+    """If the store fails, every method says so. Called again later, the same object completes the record."""
+    tracker = bench.open()
+    sweep = sweep_record()
+    calls: list[Callable[[], None]] = [
+        lambda: tracker.begin(sweep),
+        lambda: tracker.keep(sweep, run_record()),
+        lambda: tracker.end(sweep, answer_record("fewer"), State.FINISHED),
+    ]
+    for call in calls:
+        with bench.outage(), pytest.raises(StoreError):
+            call()
+        call()
+    assert [kept.identity[2] for kept in bench.runs()] == ["k1"]
+    assert bench.own().tags["answer"] == "fewer"
+
+
+def completes_what_a_crash_cut_off(bench: Bench) -> None:
+    """Half of a record is not found, and does not stop later ones. A replay completes it."""
+    sweep = sweep_record()
+    bench.open().keep(sweep, run_record("k1"))
+    bench.kill(sweep, run_record("k2"))
+    assert [kept.identity[2] for kept in bench.runs()] == ["k1"]
+    tracker = bench.open()
+    for key in ("k3", "k2", "k1"):
+        tracker.keep(sweep, run_record(key))
+    assert sorted(kept.identity[2] for kept in bench.runs()) == ["k1", "k2", "k3"]
+
+
+CHECKS: tuple[Callable[[Bench], None], ...] = (
+    keeps_every_part,
+    tells_a_failed_run,
+    writes_a_record_once,
+    replaces_what_has_changed,
+    keeps_mixes_apart,
+    keeps_sweeps_apart,
+    takes_any_order,
+    follows_the_state,
+    fails_with_a_store_error,
+    completes_what_a_crash_cut_off,
+)
+"""The contract, one function for each demand."""
