@@ -7,14 +7,13 @@ Names are stable, for sorting, filtering and charts:
   ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
   ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if the name is taken) and
   ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data for training and scoring.
-* transitions (``kind`` = ``transition``), one per mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
-  ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``, ``curve/high`` with the size as
-  their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``, ``low``, ``high`` (on the size
-  axis, at 80% of the asymptote), the same with the suffixes ``_parameters``, ``_core_parameters`` and ``_absolute``
-  (at accuracy 0.8), and ``/TASK`` for the other tasks; ``asymptote``, ``p_levels_off``, ``p_above``,
-  ``p_below``; ``evidence`` and ``at_least`` of the
-  comparison with the baseline (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``,
-  ``synergy_high``.
+* transitions (``kind`` = ``transition``), one per mix, whose names have the estimate: parameters ``mix``, ``recipe``,
+  ``target``, ``baseline``, ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``,
+  ``curve/high`` with the size as their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``,
+  ``low``, ``high`` (on the size axis, at 80% of the asymptote), the same with the suffixes ``_parameters``,
+  ``_core_parameters`` and ``_absolute`` (at accuracy 0.8), and ``/TASK`` for the other tasks; ``asymptote``,
+  ``p_levels_off``, ``p_above``, ``p_below``; ``evidence`` and ``at_least`` of the comparison with the baseline
+  (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``, ``synergy_high``.
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
@@ -168,7 +167,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
         identity["decided"] = str(mix.comparison.decided or "no")
         identity["claim"] = "no" if claim is None else "parameters" if claim.is_about_parameters else "often"
     return Content(
-        name=f"transition {mix.mix}",
+        name=f"{mix.mix} {target.size_words}",
         tags={
             "kind": "transition",
             "sweep": sweep.id,
