@@ -39,6 +39,7 @@ from orchestrator.system.files import (
     whole_directory,
     write_whole,
 )
+from trainables.base import Outcome
 
 MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
@@ -50,6 +51,8 @@ PLAIN = re.compile(
     rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({FILE}/){{1,8}}|stacks/{FILE}/)?{FILE}"
 )
 """Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
+LONGEST_PART = 230
+"""Bytes of a name in a path. While a file is written, its name is 18 bytes longer; disks allow 255."""
 MOST_FILES, MOST_HEADER_BYTES, MOST_RATIO, LEAST_BYTES = 2_000_000, 1 << 16, 200, 256 << 20
 """Limits of an archive: files, the size of a header, and bytes of content. Content may have :data:`MOST_RATIO` times
 the size of the archive (exported homes have one to ten times), or :data:`LEAST_BYTES`."""
@@ -110,13 +113,18 @@ def export_home(home: Home, path: Path) -> Copied:
 def _add(archive: tarfile.TarFile, content: Content) -> None:
     """Add files without user names. Raises :class:`UserError` for a name that an import would refuse."""
     for name, data, written in content:
-        if name != MARK and not PLAIN.fullmatch(name):
+        if name != MARK and not _is_plain(name):
             raise UserError(
                 f"{name} cannot be exported: rename its directory, with letters, digits, '.', '-' and '_' only"
             )
         member = tarfile.TarInfo(name)
         member.size, member.mtime = len(data), int(written)
         archive.addfile(member, io.BytesIO(data))
+
+
+def _is_plain(name: str) -> bool:
+    """Return True for the path of a file of a run or sweep that every home can keep."""
+    return bool(PLAIN.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
 
 
 def _entry(name: str, path: Path) -> tuple[str, bytes, float]:
@@ -151,7 +159,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     """Import an archive into a home. ``warn`` reports damaged runs, which are left out, and sweeps that were continued
     in both homes, which stay unchanged.
 
-    Runs come before the sweeps that name them, so an interrupted import can be repeated.
+    Runs come before the sweeps that name them, so an interrupted import can be repeated. A run that both homes have is
+    kept; ``warn`` reports those with other results.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
@@ -160,15 +169,11 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
         raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
-    runs = sweeps = 0
+    sweeps = 0
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
-        for key in RunStore(staged).stored_keys():
-            if isinstance(flaw := read_run(RunStore(staged).directory(key), whole=True), str):
-                warn(f"run {key} in {path} is damaged ({flaw}) and was not imported")
-            else:
-                runs += _take_run(RunStore(staged).directory(key), RunStore(home))
+        runs = _take_runs(staged, home, path, warn)
         for sweep_id in staged.sweep_ids():
             theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if _continues(theirs, ours):
@@ -179,6 +184,26 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
             elif not _continues(ours, theirs):
                 warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
     return Copied(runs, sweeps)
+
+
+def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object]) -> int:
+    """Import the runs of an unpacked archive, and return their number without those that the home has already."""
+    taken, others = 0, list[str]()
+    for key in RunStore(staged).stored_keys():
+        outcome = read_run(RunStore(staged).directory(key), whole=True)
+        if isinstance(outcome, str):
+            warn(f"run {key} in {path} is damaged ({outcome}) and was not imported")
+            continue
+        own = _take_run(RunStore(staged).directory(key), RunStore(home))
+        taken += own is None
+        if own is not None and not _is_same(own, outcome):
+            others.append(key)
+    if others:  # Programs without a seed, for example, have other results on each machine.
+        warn(
+            f"{path} has other results of runs that are already here, which are kept ({first_of(others)}): its sweeps "
+            "with these runs may have other answers here"
+        )
+    return taken
 
 
 def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
@@ -238,7 +263,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
                 for number, member in enumerate(archive, start=1):
                     data = archive.extractfile(member)
-                    if data is None or member.issparse() or not (member.name == MARK or PLAIN.fullmatch(member.name)):
+                    if data is None or member.issparse() or not (member.name == MARK or _is_plain(member.name)):
                         raise UserError(f"it contains {member.name!r:.200}, which is not a file of a run or a sweep")
                     total += member.size
                     if total > most:
@@ -257,15 +282,20 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
         raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
 
 
-def _take_run(source: Path, store: RunStore) -> bool:
-    """Import a run. Return False if the home has it already."""
+def _take_run(source: Path, store: RunStore) -> Outcome | None:
+    """Import a run. Return the outcome of the home's own run if there is one, which is kept."""
     target = store.directory(source.name)
     with store.locked():
-        if not isinstance(read_run(target, whole=True), str):
-            return False
+        if isinstance(own := read_run(target, whole=True), Outcome):
+            return own
         store.delete(source.name)
         _move(source, target)
-    return True
+    return None
+
+
+def _is_same(one: Outcome, other: Outcome) -> bool:
+    """Return True if two outcomes are the same evidence. Their seconds, for example, may differ."""
+    return (one.status, one.steps, one.accuracy, one.floor) == (other.status, other.steps, other.accuracy, other.floor)
 
 
 def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:

@@ -18,9 +18,9 @@ MOST_BYTES = 1 << 20
 """Maximum length of a request's body. Queries and annotations are short."""
 READS = re.compile(
     r"graphql|ajax-api/\d\.0/mlflow/(runs|experiments|logged-models|datasets|traces|registered-models|model-versions"
-    r"|experiments/search-datasets)(/search[a-z-]*|/metrics|/batchGetInfos)?"
+    r")/(search[a-z-]*|metrics|batchGetInfos)"
 )
-"""Queries that MLflow's page sends with POST."""
+"""Queries that MLflow's page sends with POST. Without their last part, some of these addresses create a record."""
 ANNOTATES = re.compile(
     r"ajax-api/2\.0/mlflow/("
     r"runs/(update|delete|restore|set-tag|delete-tag)"
@@ -39,8 +39,13 @@ PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
 """Pattern of paths. MLflow would also decode ``%67et-artifact``, and skip doubled slashes."""
 FILES = re.compile(r"get-artifact|ajax-api/2\.0/mlflow/artifacts/list")
 """Addresses of files of a run."""
-REFUSED = re.compile(r".*artifact.*|.*/traces/(get|batchGet)|.*/gateway-proxy|.*/get-download-uri")
-"""Other addresses that open files or connections of any place that the record names. Sweeps record no such things."""
+QUERY = re.compile(r"[!-~]*")
+"""Pattern of queries. Browsers encode all other characters."""
+REFUSED = re.compile(
+    r".*artifact.*|.*/traces/(get|batchGet)|.*/gateway-proxy|.*/get-download-uri|.*/assistant/(providers|sessions)/.*"
+)
+"""Other addresses that open files or connections of any place that the record names, or start programs. Sweeps record
+no such things."""
 PAGES = re.compile(r"(static-files/.*)?")
 """MLflow's own pages and scripts. Everything else is data, so the browser must not run it as a page."""
 
@@ -77,9 +82,9 @@ class MlflowPage:
         return connection.getresponse()
 
 
-def is_allowed(method: str, path: str) -> bool:
+def is_allowed(method: str, path: str, query: str) -> bool:
     """Return True for a request that MLflow may receive."""
-    if not PATH.fullmatch(path):
+    if not (PATH.fullmatch(path) and QUERY.fullmatch(query)):
         return False
     if method == "GET":
         return bool(FILES.fullmatch(path)) or not REFUSED.fullmatch(path)

@@ -40,6 +40,8 @@ SUFFIXES = (".yaml", ".yml")
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SEPARATE = ("profiles", "like", "expects")
 """Keys of a file that are not values of a sweep."""
+MERGED = ("like", "profiles", "variants")
+"""Keys of a file whose values are merged later over those at its top level."""
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
@@ -200,12 +202,13 @@ def read_space(name_or_path: str) -> Values:
 
 def _check_code(path: Path, data: object) -> None:
     """Check the code that a file names. The file of a sweep in a home is data: it may name only what every reader of
-    the home may import. Raises ``UserError`` for other code."""
+    the home may import. Raises ``UserError`` for other code, and for values that would be merged after this check."""
     if not is_in_sweep(path.parent):
         return
     values = data if isinstance(data, dict) else {}
-    if "like" in values:
-        raise UserError(f"{path} is the file of a sweep, which cannot have `like`: copy it out of the home")
+    for key in MERGED:  # A sweep writes its values with its profile and variant already merged.
+        if key in values:
+            raise UserError(f"{path} is the file of a sweep, which cannot have `{key}`: copy it out of the home")
     try:
         check_script(values)
         import_named(named_code(values), path.parents[min(2, len(path.parents) - 1)])

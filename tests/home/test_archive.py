@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -18,6 +19,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Journal, recall
 from orchestrator.home.run_files import OUTCOME
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.machine.state import State
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import runs_of, write_sweep
@@ -91,6 +93,44 @@ def test_runs_are_merged_by_key_and_damaged_ones_are_replaced_or_left_out(
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
     assert (mine.directory(shared[1]) / OUTCOME).stat().st_mtime_ns == before
     assert len(other.sweep_ids()) == 3
+
+
+@pytest.mark.parametrize("change", ["accuracy", "steps"])
+def test_runs_with_other_results_are_reported(change: str, home: Home, file: Path, tmp_path: Path) -> None:
+    """Programs without a seed, for example, have other results on each machine, and a sweep would change its answer."""
+    other = Home(shutil.copytree(home.root, tmp_path / "other"))
+    store = RunStore(other)
+    changed, slower, *_ = keys = sorted(store.stored_keys())
+    for key in (changed, slower):
+        outcome = json.loads((store.directory(key) / OUTCOME).read_text())
+        if key == slower:
+            outcome["measures"]["seconds"] = 1e6
+        elif change == "steps":
+            outcome["steps"] += 1
+        else:
+            outcome["accuracy"] = dict.fromkeys(outcome["accuracy"], 0.125)
+        (store.directory(key) / OUTCOME).write_text(json.dumps(outcome))
+        (store.directory(key) / CONTENTS).unlink()
+        seal(store.directory(key))
+    before, warnings = contents(other), list[str]()
+    assert import_home(other, file, warnings.append) == Copied(0, 0)
+    assert contents(other) == before
+    [line] = warnings
+    assert f"{file} has other results" in line
+    assert changed in line
+    assert slower not in line
+    assert len(keys) > 2
+
+
+@pytest.mark.parametrize("name", [f"sweeps/x/{'b' * 240}", f"runs/{'é' * 128}/outcome.json", f"sweeps/{'é' * 130}/x"])
+def test_a_name_that_no_disk_can_keep_is_refused_before_anything_is_imported(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "long.tar.gz"
+    with tarfile.open(path, "w:gz") as archive_file:
+        add(archive_file, MARK, archive.LAYOUT)
+        add(archive_file, name, b"x")
+    with pytest.raises(UserError, match="nothing was imported"):
+        import_home(Home(tmp_path / "new"), path, pytest.fail)
+    assert contents(Home(tmp_path / "new")) == {}
 
 
 def truncated(path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from orchestrator import trusted_code as trusting
 from orchestrator.home.directories import Home
@@ -300,3 +301,26 @@ def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> Non
     with pytest.raises(UnreadableError, match=r"Its answer is in .*report\.html"):
         load_sweep(home, sweep.id)
     assert str(ROOT) not in sys.path[-1:]
+
+
+@pytest.mark.parametrize("key", ["family", "probes", "like", "variants"])
+def test_a_file_of_a_sweep_cannot_name_code_below_a_profile(key: str, foreign: Path, tmp_path: Path) -> None:
+    """A profile is merged later than the top level, which is checked."""
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    space = (foreign / "results" / "sweeps" / sweep_id).rename(foreign / "results" / "sweeps" / "own") / "space.yaml"
+    values = yaml.safe_load(space.read_text())
+    for name in ("profile", "profile_reason", "variant", "family", "settings"):
+        values.pop(name, None)
+    module = "results.sweeps.own.evil:E"
+    hidden = {"family": module} if key != "probes" else {"family": FAMILY, "probes": [module]}
+    if key in ("family", "probes"):
+        values |= {"profiles": {"quick": hidden}}
+    else:
+        (space.parent / "other.yaml").write_text(yaml.safe_dump(hidden))
+        values |= {"like": "other.yaml"} if key == "like" else {"variants": {"one": hidden}}
+    space.write_text(yaml.safe_dump(values))
+    own = foreign / "own.yaml"
+    own.write_text(f"like: {space}\nname: own\n")
+    for words in (["plan", space], ["show", space], ["plan", own]):
+        assert "is the file of a sweep, which cannot have" in in_folder(foreign, *words, home=None).refused()
+        assert not (tmp_path / "marker").exists()

@@ -6,6 +6,7 @@ MLflow is a small server that records the requests it receives; ``tests/test_oth
 from __future__ import annotations
 
 import re
+import socket
 import socketserver
 import stat
 import threading
@@ -212,6 +213,8 @@ def test_requests_of_other_pages_are_refused(site: Served) -> None:
         "registered-models/create",
         "model-versions/create",
         "gateway-proxy",
+        "logged-models",
+        "traces",
         "runs/search/../create",
         "runs/%63reate",
     ],
@@ -239,6 +242,17 @@ def test_queries_and_annotations_reach_mlflow(site: Served) -> None:
     assert site.mlflow.requests == [*expected, ("GET", "/ajax-api/2.0/mlflow/runs/get?run_id=a&b=%20c", b"")]
 
 
+@pytest.mark.parametrize("query", ["a=\x01", "a=\x7f&run_id=b", "a=\x1b[2J", "a=\xe9"])
+def test_a_query_with_control_characters_is_refused(query: str, site: Served) -> None:
+    """Browsers encode them. MLflow's connection would raise an exception, which drops the browser's."""
+    with socket.create_connection(("127.0.0.1", site.port), timeout=60) as connection:
+        path = urlsplit(site.address).path
+        head = f"GET {path}{MLFLOW}version?{query} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\n"
+        connection.sendall(f"{head}Cookie: {cookie(site.address)}\r\n\r\n".encode("latin-1"))
+        assert b" 403 " in connection.makefile("rb").readline()
+    assert site.mlflow.requests == []
+
+
 def headers_of(address: str) -> dict[str, str]:
     with BROWSER.open(address, timeout=60) as answered:
         return dict(answered.headers.items())
@@ -261,6 +275,7 @@ def test_files_of_the_record_do_not_run_as_pages(site: Served, path: str) -> Non
             "ajax-api/2.0/mlflow/logged-models/m/artifacts/files?artifact_file_path=a",
         ),
         *("ajax-api/3.0/mlflow/get-trace-artifact?request_id=a", "ajax-api/3.0/mlflow/traces/get?trace_id=a"),
+        *("ajax-api/3.0/mlflow/assistant/providers/a/health", "ajax-api/3.0/mlflow/assistant/sessions/a/stream"),
         *("ajax-api/2.0/mlflow/gateway-proxy?gateway_path=a", "ajax-api/2.0/mlflow-artifacts/artifacts?path=a"),
     ],
 )

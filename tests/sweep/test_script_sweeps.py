@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import orchestrator as o
+from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program
 from tests.sweep.sweeps import ended, only_sweep, run_here
@@ -164,6 +165,26 @@ def test_a_home_of_somebody_else_starts_nothing(
     assert "was not started by you" in refused
     with pytest.raises(UserError, match="never run by you"):
         o.run(o.load(directory.id, tmp_path / "results").spec, home=tmp_path / "results", engine="local")
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("place", ["profiles", "variants"])
+def test_a_file_of_a_sweep_cannot_have_its_script_below_a_profile(
+    place: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_space(tmp_path, with_lines("Path('started').touch()"))
+    run("run", "space.yaml", "--engine=local").succeeded()
+    (tmp_path / "started").unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
+    space = only_sweep(tmp_path / "results").spec
+    values = strict_yaml.read(space.read_text(), "space").data
+    hidden = {"quick": {name: values.pop(name) for name in ("script", "settings")}}
+    for name in ("family", "profile", "profile_reason", "variant"):
+        values.pop(name, None)
+    space.write_text(strict_yaml.write({**values, place: hidden}))
+    options = ["--variant=quick"] if place == "variants" else []
+    for words in (["run", space, "--engine=local", "--home=other"], ["check-family", space]):
+        assert f"cannot have `{place}`" in run(*words, *(options if words[0] == "run" else [])).refused()
     assert not (tmp_path / "started").exists()
 
 

@@ -32,7 +32,7 @@ from trainables.script import placeholders
 from trainables.script.metrics import MetricReader, MixedStepsError, Point
 from trainables.script.options import ScriptOptions
 from trainables.script.placeholders import GIVEN
-from trainables.script.process import Ended, FileReader, Kept, LogReader, ScriptProcess
+from trainables.script.process import Ended, FileReader, Kept, LogReader, NoFileError, ScriptProcess
 
 NAME = "script"
 """Name of the family in a search space, and part of its runs' keys."""
@@ -381,7 +381,7 @@ class ScriptLearner(PointLearner):
                 if line is not None:
                     self._output.add(line)
             if self._options.file:
-                lines = file.read() or (file.last() if ended is not None else [])
+                lines = self._lines_of(file) or (file.last() if ended is not None else [])
                 # What was there before this process began may be of several processes.
                 self._reader.is_tolerant = is_first
             is_first = False
@@ -397,6 +397,12 @@ class ScriptLearner(PointLearner):
                 raise self._failed(f"reported nothing for {seconds}, so it was ended (script.silent_s)")
             if not lines:
                 time.sleep(LOOK_S)
+
+    def _lines_of(self, file: FileReader) -> list[str | None]:
+        try:
+            return file.read()
+        except NoFileError:
+            raise self._broken(f"cannot be read: {file.path.name}, its file of metrics, is not a plain file") from None
 
     def _read(self, lines: Sequence[str | None]) -> Iterator[Point]:
         for line in lines:

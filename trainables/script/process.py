@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -172,18 +173,28 @@ class LogReader:
         return [line.decode(errors="replace") for line in lines]
 
 
+class NoFileError(Exception):
+    """A pipe, a device or a directory in place of a script's file."""
+
+
 class FileReader:
-    """Reads the lines that a script adds to a file. A file that became shorter was begun again."""
+    """Reads the lines that a script adds to a file. A file that became shorter was begun again. What has no lines is
+    read in parts, which are not kept."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._offset = 0
         self._rest = b""
 
     def read(self) -> list[str | None]:
-        """Return new lines, with None in front if the file was begun again."""
+        """Return new lines, with None in front if the file was begun again. Raises :class:`NoFileError`."""
         try:
-            with self._path.open("rb") as file:
+            # Opening a pipe would otherwise wait until the script opens it, too.
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise NoFileError
+            with open(descriptor, "rb") as file:
                 is_shorter = os.fstat(file.fileno()).st_size < self._offset
                 if is_shorter:
                     self._offset, self._rest = 0, b""
@@ -193,6 +204,8 @@ class FileReader:
             return []
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) >= guard.SEGMENT_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
         begun: list[str | None] = [None] if is_shorter else []
         return [*begun, *(line.decode(errors="replace") for line in lines)]
 

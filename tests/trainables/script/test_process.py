@@ -15,7 +15,8 @@ import pytest
 
 from tests.waiting import wait_for
 from trainables.script import guard
-from trainables.script.process import Ended, Kept, LogReader, ScriptProcess
+from trainables.script.guard import SEGMENT_BYTES
+from trainables.script.process import Ended, FileReader, Kept, LogReader, ScriptProcess
 
 PRINTS_AND_WAITS = "import time; print('here'); time.sleep(60)"
 IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here'); time.sleep(60)"
@@ -227,6 +228,17 @@ def test_lines_without_an_end_with_returns_and_of_any_length(tmp_path: Path) -> 
     assert lines[:2] == ["10%", "20%"]
     assert "".join(lines[2:-1]) == "y" * 200000
     assert lines[-1] == "last \ufffd"
+
+
+def test_a_file_without_lines_is_not_kept_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "metrics"
+    path.write_bytes(b"x" * (3 * SEGMENT_BYTES) + b"\nlast")
+    reader, read = FileReader(path), list[str | None]()
+    for _ in range(4):
+        read += reader.read()
+        assert len(reader._rest) < SEGMENT_BYTES
+    assert "".join(map(str, read)) == "x" * (3 * SEGMENT_BYTES)
+    assert reader.last() == ["last"]
 
 
 def test_memory_is_limited(tmp_path: Path) -> None:

@@ -197,6 +197,17 @@ def test_a_loss_that_is_not_finite_is_data(tmp_path: Path) -> None:
     assert [point.step for point in outcome.curve] == [2]
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("lines", ["os.mkfifo({path})", "os.symlink('/dev/zero', {path})", "os.mkdir({path})"])
+def test_a_file_of_metrics_that_is_none_ends_the_run(lines: str, tmp_path: Path) -> None:
+    """Reading a pipe waits for its writer, which no limit of time would end; a device never ends."""
+    path = "Path(given.out, 'metrics.jsonl')"
+    code = with_lines(f"{lines.format(path=path)}\ntime.sleep(60)")
+    spec = script_spec(tmp_path, code, script={"file": "{out}/metrics.jsonl"})
+    with pytest.raises(BrokenFamilyError, match=r"metrics\.jsonl, its file of metrics, is not a plain file"):
+        outcome_of(spec, tmp_path / "work")
+
+
 def test_other_code_than_when_the_sweep_began_is_refused(tmp_path: Path) -> None:
     spec = script_spec(tmp_path)
     (tmp_path / "train.py").write_text(GOOD + "\nprint('changed')\n")
