@@ -141,7 +141,10 @@ class ProbeResult:
 
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a result to a stored run, replacing the probe's older result. Each file is written atomically."""
+    """Write a result to a stored run, replacing the probe's older result. Each file is written atomically. A link, pipe
+    or file in place of the directory of results is removed."""
+    if not is_directory(own_directory(directory) / PROBES):
+        (directory / PROBES).unlink(missing_ok=True)
     if not arrays:
         (own_directory(directory, PROBES) / f"{result.name}.npz").unlink(missing_ok=True)
     for name, content in result_files(result, arrays).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,27 @@ def test_a_later_result_does_not_damage_the_run(tmp_path: Path) -> None:
     assert flaw_of(directory) == ""
     (directory / WEIGHTS).write_bytes(b"wights")
     assert "does not match" in flaw_of(directory)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "file"])
+@pytest.mark.parametrize("arrays", [{}, {"by_room": np.arange(3.0)}])
+def test_a_result_replaces_what_is_in_the_place_of_its_directory(
+    kind: str, arrays: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]], tmp_path: Path
+) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    if kind != "dangling link":
+        elsewhere.mkdir()
+        (elsewhere / "firing.npz").write_text("precious")
+    if kind == "pipe":
+        os.mkfifo(run / "probes")
+    elif kind == "file":
+        (run / "probes").write_text("")
+    else:
+        (run / "probes").symlink_to(elsewhere)
+    write_result(run, ProbeResult("firing", 1, {"mean": 0.25}), arrays)
+    assert numbers_of(run) == {"probe/firing/mean": 0.25}
+    assert [path.read_text() for path in elsewhere.glob("*")] == ([] if kind == "dangling link" else ["precious"])
 
 
 def test_arrays_of_the_family_come_before_arrays_of_probes(tmp_path: Path) -> None:
