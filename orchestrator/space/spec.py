@@ -40,8 +40,9 @@ from trainables.contract.runs import salted
 from trainables.contract.sources import search_in, source_hash
 from trainables.families import FamilySource, load_family, refresh_family
 from trainables.probes.base import load_probe
-from trainables.script.family import settings_type, with_code
+from trainables.script.code import with_code
 from trainables.script.options import ScriptOptions
+from trainables.script.settings import settings_type
 
 DEFAULT_FAMILY, SCRIPT = "listops", "script"
 MOST_LOOKS = 1_000

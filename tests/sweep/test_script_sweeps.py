@@ -17,8 +17,8 @@ from tests.sweep.sweeps import ended, only_sweep, run_here
 from tests.training_scripts import COMMAND, GOOD, script_spec, with_lines, written_space
 from trainables.base import Outcome, Status
 from trainables.contract.report_validator import BrokenFamilyError
-from trainables.script.family import ScriptLearner
 from trainables.script.guard import started_at
+from trainables.script.learner import ScriptLearner
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ from trainables.base import Evaluation, RunConfig, SettingsError
 from trainables.contract.conformance import CHECKS, Case, Finding, Skipped
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.script import placeholders
-from trainables.script.family import ScriptError, ScriptFamily, ScriptLearner
+from trainables.script.family import ScriptFamily
+from trainables.script.learner import ScriptError, ScriptLearner
 
 POINTS = 2
 """Evaluations that are compared."""
@@ -75,7 +76,7 @@ class ScriptChecks:
             raise Skipped("script.resume is not given, so a killed run starts again")
         self._need_points()
         directory = self._case.directory / "resumed"
-        values = self._family.values(run, directory)
+        values = placeholders.values_of(run, directory, options.config_name)
         named = [word for word in options.resume if "checkpoint" in placeholders.fields_in(word, "script.resume")]
         paths = [Path(options.directory, placeholders.fill(word, values)) for word in named]
         with closing(self._learner(run, "resumed")) as learner:

@@ -6,9 +6,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from trainables.base import RunConfig
 from trainables.contract.settings import SettingsError
 
 GIVEN = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
@@ -99,3 +102,14 @@ def as_configuration(value: Any, indent: str = "") -> str:
         mantissa, exponent, power = repr(value).partition("e")
         return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}{exponent}{power}"
     return json.dumps(value)
+
+
+def values_of(run: RunConfig, directory: Path, config_name: str) -> dict[str, Any]:
+    """Return the values of placeholders for a run in a directory of its own. ``config_name`` is the name of the file
+    ``{config}``."""
+    own = {one.name: getattr(run.settings, one.name) for one in fields(run.settings)}
+    shares = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
+    given = {"size": run.size, "seed": run.seed, "tasks": run.mix.name, "shares": shares}
+    places = {"checkpoint": directory / "checkpoint", "out": directory / "out"}
+    config = directory / "out" / config_name
+    return own | given | {name: str(path) for name, path in (places | {"config": config}).items()}

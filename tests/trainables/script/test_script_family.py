@@ -21,7 +21,8 @@ from tests.training_scripts import GOOD, script_spec, with_lines, written_space
 from tests.waiting import wait_for
 from trainables.base import Outcome, Report, RunConfig, Status
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
-from trainables.script.family import ScriptError, ScriptFamily, ScriptLearner
+from trainables.script.family import ScriptFamily
+from trainables.script.learner import ScriptError, ScriptLearner
 
 
 def run_of(spec: SweepSpec, size: int = 16, seed: int = 0, mix: str = "add") -> tuple[ScriptFamily, RunConfig]:
