@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMING_CODE = ("run", "plan", "show", "reproduce", "check-family", "simulate", "doc", "probe")
 """Commands whose arguments may name code in the working directory. Others only read homes, which may be somebody
 else's, and a home may name any module that can be found."""
-
+CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""A class in a module, such as ``my_models:Board``."""
 
 OF_HOMES = ("sweeps/*/journal.jsonl", "runs/*/outcome.json")
 """Files in every home that has a sweep or a run."""
@@ -21,6 +24,12 @@ def _is_home(directory: Path) -> bool:
     return any(next(place.glob(files), None) for place in (directory, *directory.parents) for files in OF_HOMES)
 
 
+def _names_code(words: Sequence[str]) -> bool:
+    """Return True if a command's words name code or a search space of the user's, which may name code next to it."""
+    command, *given = [word for word in words if word != "--debug"] or [""]
+    return command in NAMING_CODE and any(word.endswith((".yaml", ".yml")) or CODE.search(word) for word in given)
+
+
 def main() -> None:
     """Run this process's command with :func:`orchestrator.cli.main.main`."""
     try:
@@ -30,7 +39,7 @@ def main() -> None:
         sys.exit(2)
     sys.path[:] = [path for path in sys.path if path not in ("", here)]
     sys.path.append(str(Path(__file__).resolve().parents[1]))
-    if next((word for word in sys.argv[1:] if word != "--debug"), "") in NAMING_CODE and not _is_home(Path(here)):
+    if _names_code(sys.argv[1:]) and not _is_home(Path(here)):
         sys.path.append(here)  # At the end: its modules do not replace those of a library or of this program.
     # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run

@@ -48,6 +48,8 @@ PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
 """Directories of a home that an archive or a record can fill."""
 MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
 """Files in the directories of sweeps and runs, by the name of the directory above."""
+IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"^[0-9a-f]{16}$")}
+"""Patterns of the names of these directories, for those that lack the file."""
 DATABASE = "mlflow.db"
 """The record in a home, next to the directory of its files."""
 LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
@@ -229,14 +231,17 @@ def _is_private_group(group: int) -> bool:
 
 
 def is_in_sweep(folder: Path) -> bool:
-    """Return True for the directory of a sweep, a run or a record's files, or below one."""
-    for place in (folder, *folder.parents):
-        mark = MARKS.get(place.parent.name)
-        if mark is not None and (place / mark).exists():
-            return True
-        if place.name == "artifacts" and (place.parent / DATABASE).exists():
-            return True
-    return False
+    """Return True for the directory of a sweep, a run or a record's files, or below one. A link in a home may lead
+    elsewhere, and a link elsewhere into a home, so the path as it is named counts, and where it leads to."""
+    places = {Path(os.path.abspath(folder)), folder.resolve()}
+    return any(_is_part_of_home(place) for path in places for place in (path, *path.parents))
+
+
+def _is_part_of_home(place: Path) -> bool:
+    above = place.parent.name
+    if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
+        return True
+    return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 
 
 class _Found(NamedTuple):

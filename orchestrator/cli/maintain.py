@@ -141,7 +141,8 @@ def rm_command(
 
 
 def _finish_deletions(home: Home) -> list[str]:
-    """Delete what interrupted deletions left, and return the ids of the sweeps."""
+    """Delete what interrupted deletions left, and return the ids of the sweeps. Nothing is deleted through a link."""
+    home.check_links()
     left = [path for path in home.root.glob(f"sweeps/{REMOVED}*") if is_directory(path)]
     for path in left:
         shutil.rmtree(path)

@@ -20,14 +20,15 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import own_path, read_bytes, whole_lines
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, own_path, read_bytes, read_text, whole_lines
 from orchestrator.home.new_home import make_home
-from orchestrator.home.run_files import read_run
+from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
+from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError, first_of
 from orchestrator.system.files import (
     entries,
@@ -60,6 +61,10 @@ LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
 Content = list[tuple[str, bytes, float]]
 """Files by path in the archive, with their content and when they were written."""
+
+
+OF_MACHINES = ("resources", "probes", "code")
+"""Keys of a search space that a resumed sweep may have changed, because they do not change what is asked."""
 
 
 class Copied(NamedTuple):
@@ -177,6 +182,9 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
         for sweep_id in staged.sweep_ids():
             theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
             if _continues(theirs, ours):
+                if ours.journal.is_file() and not _asks_the_same(theirs, ours):
+                    warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
+                    continue
                 _take_sweep(theirs, ours)
                 sweeps += 1
             elif whole_lines(theirs.journal) == whole_lines(ours.journal):
@@ -186,6 +194,20 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     return Copied(runs, sweeps)
 
 
+def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+    """Return True if a continuation of a sweep has its search space, except for what a resume may change. A file that
+    was written by somebody else must not change what was asked here."""
+
+    def asked(files: SweepDirectory) -> dict[str, Any]:
+        values = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.id).data
+        return {key: value for key, value in dict(values).items() if key not in OF_MACHINES}
+
+    try:
+        return asked(theirs) == asked(ours)
+    except (OSError, ValueError, TypeError, UserError):
+        return False
+
+
 def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object]) -> int:
     """Import the runs of an unpacked archive, and return their number without those that the home has already."""
     taken, others = 0, list[str]()
@@ -193,6 +215,10 @@ def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], objec
         outcome = read_run(RunStore(staged).directory(key), whole=True)
         if isinstance(outcome, str):
             warn(f"run {key} in {path} is damaged ({outcome}) and was not imported")
+            continue
+        origin = read_origin(RunStore(staged).directory(key))
+        if origin is None or not origin.sweep:  # A sweep that uses it could not say where it comes from.
+            warn(f"run {key} in {path} does not say which sweep it was trained for, and was not imported")
             continue
         own = _take_run(RunStore(staged).directory(key), RunStore(home))
         taken += own is None
@@ -300,14 +326,17 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
 
 def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
     """Import a sweep, or the continuation of a sweep. The journal is written last."""
+    is_new = not ours.journal.is_file()
     with ours.driving():
+        if is_new:
+            write_whole(own_path(ours.imported), b"")
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
                 _move(path, ours.directory / path.name)
-            else:
+            elif is_new or path != theirs.spec:
                 write_whole(own_path(ours.directory / path.name), path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
 

@@ -52,6 +52,8 @@ class SweepDirectory:
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
+        self.imported = directory / ".imported"
+        """Mark of a sweep that came with an archive, perhaps of somebody else."""
         self._lock = directory / "driver.lock"
         self._stop_requests = directory / "stop.jsonl"
 

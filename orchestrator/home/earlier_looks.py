@@ -8,7 +8,8 @@ runs, it is lower: in 100 simulated sweeps without a difference, one of twelve a
 odds (``tests/search/test_validity.py``).
 
 A sweep that repeats an earlier one has the same test and the same odds. One that extends another continues its test.
-Neither counts as another analysis.
+Neither counts as another analysis. A sweep that came with an archive may be somebody else's, written to look like an
+earlier one, so repeating it counts like any other analysis.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from orchestrator.home.journal import Asked, Ended, read_journal
 from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import MOST_LOOKS, SweepSpec
+from orchestrator.system.files import is_file
 from orchestrator.transition.evidence import Block
 
 log = logging.getLogger(__name__)
@@ -46,12 +48,13 @@ class Looks:
 @dataclass(frozen=True)
 class _Earlier:
     """An earlier sweep with its pairs of a comparison and its test (the values of :data:`TEST`), None if it cannot be
-    read. ``looks`` are the earlier analyses that it counted itself."""
+    read. ``looks`` are the earlier analyses that it counted itself, and ``is_own`` is False if it was imported."""
 
     sweep_id: str
     blocks: tuple[Block, ...]
     test: tuple[Any, ...] | None
     looks: int
+    is_own: bool = True
 
     def continues(self, other: _Earlier) -> bool:
         """Return True if this sweep continued the other's test, as with ``--extend``."""
@@ -82,7 +85,7 @@ def earlier_looks(spec: SweepSpec, home: Home) -> dict[str, Looks]:
 
 def _looks(earlier: Sequence[_Earlier], test: tuple[Any, ...]) -> Looks:
     for place, one in enumerate(earlier):
-        if one.test == test:  # It is made again, and what was analyzed since does not change it.
+        if one.test == test and one.is_own:  # It is made again, and what was analyzed since does not change it.
             return Looks(one.looks, tuple(other.sweep_id for other in earlier[:place]))
     tests = [
         one for place, one in enumerate(earlier) if not any(later.continues(one) for later in earlier[place + 1 :])
@@ -122,7 +125,7 @@ def _read(spec: SweepSpec, home: Home, sweep_id: str, mix: str, blocks: tuple[Bl
     looks = values.get(f"looks.{mix}", 0)
     if not isinstance(looks, int) or not 0 <= looks <= MOST_LOOKS:
         return _Earlier(sweep_id, blocks, None, 0)
-    return _Earlier(sweep_id, blocks, _test_of(data), looks)
+    return _Earlier(sweep_id, blocks, _test_of(data), looks, is_own=not is_file(home.sweep(sweep_id).imported))
 
 
 def _test_of(data: Mapping[str, Any]) -> tuple[Any, ...]:

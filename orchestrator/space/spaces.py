@@ -9,6 +9,7 @@ except that the recipes, variants and tuned values of a file replace the inherit
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
@@ -186,7 +187,7 @@ def read_space(name_or_path: str) -> Values:
     name, source, text = _read_file(user_path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
     document = strict_yaml.read(text, source)
     if is_path(name_or_path):
-        _check_code(Path(source).resolve(), document.data)
+        _check_code(Path(os.path.abspath(source)), document.data)
     if not isinstance(document.data, dict):
         kinds = {list: "a list", type(None): "empty"}
         kind = kinds.get(type(document.data), "a single value")

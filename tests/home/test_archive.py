@@ -17,7 +17,7 @@ from orchestrator.home import archive
 from orchestrator.home.archive import MARK, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Journal, recall
-from orchestrator.home.run_files import OUTCOME
+from orchestrator.home.run_files import ORIGIN, OUTCOME
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.machine.state import State
@@ -33,9 +33,10 @@ __all__ = ["stopped", "undisturbed"]
 
 
 def contents(home: Home) -> dict[str, bytes]:
-    """Return all files of runs and sweeps."""
+    """Return all files of runs and sweeps, except locks and the mark of an imported sweep."""
     paths = [path for folder in ("runs", "sweeps") for path in (home.root / folder).rglob("*") if path.is_file()]
-    return {str(path.relative_to(home.root)): path.read_bytes() for path in paths if not path.name.endswith(".lock")}
+    kept = [path for path in paths if not path.name.endswith((".lock", ".imported"))]
+    return {str(path.relative_to(home.root)): path.read_bytes() for path in kept}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,7 @@ def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path,
     assert export_home(home, file) == Copied(runs, 2)
     assert import_home(new, file, pytest.fail) == Copied(runs, 2)
     assert contents(new) == contents(home) != {}
+    assert all(new.sweep(sweep_id).imported.is_file() for sweep_id in new.sweep_ids())
     assert sorted(path.name for path in new.root.iterdir()) == [".runs.lock", "runs", "sweeps"]
     assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
     assert import_home(new, file, pytest.fail) == Copied(0, 0)
@@ -334,3 +336,44 @@ def test_export_and_import_commands_report_their_work(run: Program, home: Home, 
         refused = run("home", *given)
         assert (refused.code, refused.out) == (2, "")
         assert why in refused.err
+
+
+@pytest.mark.parametrize("origin", [None, "{}", '{"sweep": "", "ended": "2026-01-01T00:00:00+00:00", "source": ""}'])
+def test_a_run_that_does_not_say_where_it_comes_from_is_not_imported(
+    origin: str | None, home: Home, tmp_path: Path
+) -> None:
+    """A sweep of this home would take it for its own."""
+    store, archive_file = RunStore(home), tmp_path / "forged.tar.gz"
+    forged, *others = sorted(store.stored_keys())
+    path = store.directory(forged) / ORIGIN
+    path.unlink()
+    if origin is not None:
+        path.write_text(origin)
+    (store.directory(forged) / CONTENTS).unlink()
+    seal(store.directory(forged))
+    export_home(home, archive_file)
+    warnings: list[str] = []
+    copied = import_home(Home(tmp_path / "own"), archive_file, warnings.append)
+    assert copied.runs == len(others)
+    assert sorted(RunStore(Home(tmp_path / "own")).stored_keys()) == others
+    assert f"run {forged} in {archive_file} does not say which sweep it was trained for" in warnings[0]
+
+
+@pytest.mark.parametrize("change", ["question: another one", "looks: {}", "sizes: [8]"])
+def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: Stopped, tmp_path: Path) -> None:
+    given, back = tmp_path / "given.tar.gz", tmp_path / "back.tar.gz"
+    export_home(stopped.home, given)
+    theirs = Home(tmp_path / "theirs")
+    import_home(theirs, given, pytest.fail)
+    files = theirs.sweep(stopped.files.id)
+    with Journal(files.journal) as journal:
+        journal.append(Asked(()))
+    key = change.partition(":")[0]
+    lines = [line for line in files.spec.read_text().splitlines() if not line.startswith(f"{key}:")]
+    files.spec.write_text("\n".join([*lines, change, ""]))
+    export_home(theirs, back)
+    before = contents(stopped.home)
+    warnings: list[str] = []
+    assert import_home(stopped.home, back, warnings.append).sweeps == 0
+    assert f"{stopped.files.id} has another search space in {back}: the sweep here is kept" in warnings[0]
+    assert contents(stopped.home) == before

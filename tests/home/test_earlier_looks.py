@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.catalog.answer_file import answer_text, check, read_answer
 from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import conditions
@@ -179,3 +180,24 @@ def test_a_sweep_whose_specification_was_changed_counts_as_another_test(tmp_path
     space = Home(tmp_path).sweep(newest(tmp_path).id).spec
     space.write_text(space.read_text() + "looks: {add+prod: many}\n")
     assert comparison(run_here(asked(), tmp_path)).looks == 1
+
+
+def test_a_sweep_of_an_archive_does_not_take_a_division_back(tmp_path: Path) -> None:
+    """It has the very same test, and claims that nobody had looked before."""
+    own, theirs = tmp_path / "own", tmp_path / "theirs"
+    run_here(asked(), own)
+    first = run_here(wider(), own)
+    assert comparison(first).looks == 1
+    run_here(wider(), theirs)
+    export_home(Home(theirs), tmp_path / "theirs.tar.gz")
+    import_home(Home(own), tmp_path / "theirs.tar.gz", lambda line: None)
+    again = comparison(run_here(wider(), own))
+    assert again.looks >= 1
+    assert again.evidence <= comparison(first).evidence
+
+
+def test_repeating_a_sweep_of_an_archive_is_another_analysis(tmp_path: Path) -> None:
+    run_here(asked(), tmp_path / "theirs")
+    export_home(Home(tmp_path / "theirs"), tmp_path / "theirs.tar.gz")
+    import_home(Home(tmp_path / "own"), tmp_path / "theirs.tar.gz", pytest.fail)
+    assert comparison(run_here(asked(), tmp_path / "own")).looks == 1

@@ -324,3 +324,28 @@ def test_a_file_of_a_sweep_cannot_name_code_below_a_profile(key: str, foreign: P
     for words in (["plan", space], ["show", space], ["plan", own]):
         assert "is the file of a sweep, which cannot have" in in_folder(foreign, *words, home=None).refused()
         assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("words", [["plan", "add_vs_add_prod"], ["probe", "SWEEP", "--again"], ["doc", "search"]])
+def test_a_command_that_names_no_code_finds_none_in_the_working_directory(
+    words: list[str], foreign: Path, tmp_path: Path
+) -> None:
+    """Libraries try to import modules that are not installed."""
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    for name in ("sksparse", "scikits", "uarray", "cython", "Cython"):
+        (foreign / f"{name}.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n")
+    done = in_folder(foreign, *(sweep_id if word == "SWEEP" else word for word in words), home=None)
+    assert done.code in (0, 1, 2)
+    assert not (tmp_path / "marker").exists(), done.err
+
+
+@pytest.mark.parametrize("left", [".removed-other", ".removed-x-20260101-000000-abcd"])
+def test_rm_deletes_nothing_through_a_link(left: str, tmp_path: Path) -> None:
+    others = tmp_path / "others" / left
+    others.mkdir(parents=True)
+    (others / "precious").write_text("kept")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "sweeps").symlink_to(tmp_path / "others")
+    refused = in_folder(tmp_path, "rm", "x", "--yes", home="home").refused()
+    assert "is a link, which is not followed" in refused
+    assert (others / "precious").read_text() == "kept"

@@ -371,3 +371,29 @@ def test_a_run_whose_file_another_run_writes_stops_the_sweep(tmp_path: Path) -> 
 
         with pytest.raises(BrokenFamilyError, match="two programs"):
             go_on()
+
+
+@pytest.mark.parametrize("link", ["directory", "file", "journal", "no journal"])
+def test_links_in_a_home_do_not_make_its_scripts_somebodys_own(
+    link: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of a sweep is in a home, wherever a link leads, and whether or not its journal is there."""
+    written_space(tmp_path, with_lines("Path('started').touch()"))
+    run("run", "space.yaml", "--engine=local").succeeded()
+    (tmp_path / "started").unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
+    files = only_sweep(tmp_path / "results")
+    elsewhere = tmp_path / "z"
+    if link == "directory":
+        files.directory.rename(elsewhere)
+        files.directory.symlink_to(elsewhere)
+    elif link == "file":
+        files.spec.rename(elsewhere)
+        files.spec.symlink_to(elsewhere)
+    else:
+        files.journal.unlink()
+        if link == "journal":
+            files.journal.symlink_to("nothing")
+    assert "never run by you" in run("run", files.spec, "--engine=local", "--home", "own").refused()
+    assert not (tmp_path / "started").exists()
+    assert not (tmp_path / "own").exists()
