@@ -28,6 +28,8 @@ from trainables.base import Outcome, Status
 
 SCHEMA = 2
 """Version of the journal's lines. Raise it when this program can no longer read older lines."""
+MOST_BLOCKS = 50_000
+"""Pairs of a sweep that are read: as many as the largest grid has."""
 CHECKSUM = b',"crc":"'
 """Text before the checksum at the end of a line."""
 
@@ -217,6 +219,9 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     lines = list(read_journal(files.journal))
     entries = [line for line in lines if not isinstance(line, str)]
     damaged, lost = [line for line in lines if isinstance(line, str)], []
+    blocks = list(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks))
+    if len(blocks) > MOST_BLOCKS:
+        damaged.append(f"{files.journal} has {len(blocks):,} pairs; those after the first {MOST_BLOCKS:,} are ignored")
     last: dict[tuple[str, Request], Ended] = {}
     for entry in entries if runs else ():
         if isinstance(entry, Ended):
@@ -231,7 +236,7 @@ def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
     return Memory(
         ended=tuple(entry for entry in last.values() if entry.request.until is None),
         trials=tuple(entry for entry in last.values() if entry.request.until is not None),
-        blocks=tuple(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks)),
+        blocks=tuple(blocks[:MOST_BLOCKS]),
         stopped=frozenset(entry.mix for entry in entries if isinstance(entry, Stopped)),
         answered=any(isinstance(entry, Answered) for entry in entries),
         changed=entries[-1].at if entries else "",

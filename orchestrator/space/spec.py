@@ -47,6 +47,8 @@ from trainables.script.settings import settings_type
 DEFAULT_FAMILY, SCRIPT = "listops", "script"
 MOST_LOOKS = 1_000
 """Maximum number of earlier analyses of a comparison's runs."""
+MOST_MIXES = 500
+"""Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
@@ -160,6 +162,8 @@ class SweepSpec(BaseModel):
     def _distinct_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
+        if len(value) > MOST_MIXES:
+            raise ValueError(f"there are {len(value):,} mixes, and a sweep may have {MOST_MIXES}")
         value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
         value = with_recipes(value, info.data.get("recipes", {}))
         if twice := _repeated(mix.name for mix in value):

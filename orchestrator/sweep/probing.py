@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 from orchestrator.engine.probing import run_probe
+from orchestrator.home.foreign_files import read_bytes
 from orchestrator.home.run_files import (
     ARRAYS,
     DAMAGED_ARRAYS,
@@ -39,7 +41,7 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
             with open_arrays(directory / ARRAYS) as stored:
                 arrays = {name: stored[name] for name in stored.files}
         if probe.needs_model and is_file(directory / WEIGHTS):
-            weights = load_file(directory / WEIGHTS)
+            weights = load(read_bytes(directory / WEIGHTS, math.inf))
     except (*DAMAGED_ARRAYS, SafetensorError) as error:
         if not is_damage(error):
             raise

@@ -95,6 +95,16 @@ def test_damaged_files_give_a_stored_error(
     assert read_results(directory)[probe.name] == result
 
 
+def test_weights_that_are_a_hole_of_terabytes_give_a_stored_error(
+    trained: dict[RunConfig, Path], tmp_path: Path, data_cache: Path
+) -> None:
+    directory = shutil.copytree(trained[RUNS[0]], tmp_path / "run")
+    with (directory / WEIGHTS).open("r+b") as file:
+        file.truncate(4 << 40)
+    result = probe_stored_run(load_probe("mistakes"), family_of(RUNS[0].settings), RUNS[0], directory, data_cache)
+    assert result.error.startswith("its files are damaged: ValueError: weights.safetensors has 4398046511104 bytes")
+
+
 def is_said(name: str, probe: Probe, run: RunConfig) -> bool:
     """Return whether a probe's docstring, which `doc probes` prints, mentions a number or an array. In it, ``TASK``
     stands for any task of the run and ``GROUPING`` for any grouping of the items."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import (
     Answered,
+    Asked,
     Begun,
     Ended,
     Journal,
@@ -23,6 +24,7 @@ from orchestrator.home.journal import (
 )
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
+from orchestrator.transition.evidence import Block
 from trainables.base import Evaluation, Outcome, Status
 
 TUNED = Request("add", 8, 0, values=(("training.learning_rate", 0.003), ("training.clip", 1.0)), until=0.8)
@@ -103,3 +105,19 @@ def test_every_flipped_bit_is_detected(tmp_path_factory: pytest.TempPathFactory,
     assert actual[0] == lines[0]
     assert actual[-1] == lines[-1]
     assert [type(item) for item in actual[1:-1]] in ([str], [str, str])  # Two if the bit created a newline.
+
+
+def test_pairs_without_end_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence takes time for each pair, and every listing adds it up."""
+    monkeypatch.setattr("orchestrator.home.journal.MOST_BLOCKS", 5)
+    files = Home(tmp_path).sweep("a-1")
+    files.directory.mkdir(parents=True)
+    blocks = tuple(Block("add+prod", "add", 8, 8, seed) for seed in range(4))
+    more = tuple(Block("add+prod", "add", 16, 16, seed) for seed in range(4))
+    with Journal(files.journal) as journal:
+        journal.append(Asked(blocks))
+        assert recall(files).damaged == ()
+        journal.append(Asked(more))
+    memory = recall(files)
+    assert memory.blocks == (*blocks, more[0])
+    assert "has 8 pairs; those after the first 5 are ignored" in memory.damaged[0]

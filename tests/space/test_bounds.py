@@ -39,6 +39,10 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
             "take: there is no such key. Did you mean 'takes'?",
         ),
         ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
+        (
+            f"mixes=[add, {', '.join(f'add:{share}+prod' for share in range(2, 4001))}]",
+            "there are 4,000 mixes, and a sweep may have 500",
+        ),
         ("trials=3", "Did you mean tune.trials?"),
         ("training.step=3", "Did you mean settings.training.steps?"),
         ("n_embed=4", "Did you mean sizes?"),
