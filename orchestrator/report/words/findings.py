@@ -229,7 +229,7 @@ def _factor(ratio: float) -> str:
 
 def caveats(answer: Answer) -> tuple[str, ...]:
     """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
-    lines = [*answer.cautions, *conditions(answer)]
+    lines = [*answer.cautions, *two_levels(answer), *conditions(answer)]
     paired = any(mix.comparison is not None and mix.comparison.equal.pairs for mix in answer.compared)
     failed_means = "as the less favorable outcome of their pairs" if paired else "as no evidence"
     for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", failed_means)):
@@ -270,7 +270,6 @@ def conditions(answer: Answer) -> tuple[str, ...]:
     ]
     return (
         *seen,
-        *(line for mix in answer.mixes if (line := _two_levels_words(answer, mix))),
         *open_questions,
         *unlearned,
         *unequal,
@@ -278,8 +277,13 @@ def conditions(answer: Answer) -> tuple[str, ...]:
     )
 
 
+def two_levels(answer: Answer) -> tuple[str, ...]:
+    """Return why a mix has a transition although none of its runs learned, a line per such mix. It explains words, and
+    says nothing about the runs, so it is not a condition."""
+    return tuple(line for mix in answer.mixes if (line := _two_levels_words(answer, mix)))
+
+
 def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
-    """Return why a mix has a transition although none of its runs learned, or ``""``."""
     transition = mix.target.transition
     if mix.learned or not transition.is_located or transition.verdict is Verdict.LEVELS_OFF:
         return ""
