@@ -23,17 +23,20 @@ import site
 import stat
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
     ExtensionFileLoader,
     FileFinder,
     ModuleSpec,
+    PathFinder,
     SourceFileLoader,
 )
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from orchestrator.system.commands import command_line
@@ -52,12 +55,49 @@ IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"
 """Patterns of the names of these directories, for those that lack the file."""
 DATABASE = "mlflow.db"
 """The record in a home, next to the directory of its files."""
-LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES))
-"""Loaders of modules in a folder, by the ends of their names."""
+RECORD = re.compile(r"^[0-9a-f]{32}$")
+"""Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide what is run, and with which values."""
 MOST_BYTES = 16 << 20
 """Largest list of folders, or of scripts, that is read."""
+
+
+class SourceLoader(SourceFileLoader):
+    """Loads a module from its source alone. A compiled file next to it may have been left there by somebody else."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceLoader, SOURCE_SUFFIXES))
+"""Loaders of modules in a folder, by the ends of their names."""
+
+
+class Guard(MetaPathFinder):
+    """Finds modules that a trusted module imports from its folder, and refuses those that others can write."""
+
+    def __init__(self) -> None:
+        self.folders: set[Path] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not spec.has_location or spec.origin is None:
+            return None
+        file = Path(spec.origin).resolve()
+        if _is_installed(file) or not any(file.is_relative_to(folder) for folder in self.folders):
+            return None
+        if place := writable_by_others(file):
+            raise ImportError(f"other users can write {place}. Take that right away (chmod go-w), or move the code")
+        if isinstance(spec.loader, SourceFileLoader):
+            spec.loader = SourceLoader(fullname, spec.origin)
+        return spec
+
+
+GUARD = Guard()
 
 
 class Trusted(NamedTuple):
@@ -241,6 +281,8 @@ def _is_part_of_home(place: Path) -> bool:
     above = place.parent.name
     if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
         return True
+    if RECORD.search(place.name) is not None and place.parent.parent.name == "artifacts":
+        return True
     return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 
 
@@ -370,6 +412,10 @@ def _located(module: str, folder: Path) -> _Found | None:
 def _load(found: _Found) -> None:
     """Import a module and its packages from the files that were found. Modules next to it can be imported, too, but
     none in the working directory."""
+    if not _is_installed(found.folder):
+        GUARD.folders.add(found.folder.resolve())
+        if GUARD not in sys.meta_path:
+            sys.meta_path.insert(0, GUARD)
     with _without_working_directory(found.folder):
         for spec in found.specs:
             if spec.name in sys.modules:

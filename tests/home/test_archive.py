@@ -377,3 +377,16 @@ def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: 
     assert import_home(stopped.home, back, warnings.append).sweeps == 0
     assert f"{stopped.files.id} has another search space in {back}: the sweep here is kept" in warnings[0]
     assert contents(stopped.home) == before
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "-inf"])
+def test_a_file_of_an_impossible_time_is_refused(time: str, tmp_path: Path) -> None:
+    file = tmp_path / "home.tar.gz"
+    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as new:
+        add(new, MARK, b'{"layout": 1}')
+        member = tarfile.TarInfo("runs/0123456789abcdef/outcome.json")
+        member.pax_headers = {"mtime": time}
+        new.addfile(member, io.BytesIO())
+    with pytest.raises(UserError, match=r"impossible time; nothing was imported|damaged or not an exported home"):
+        import_home(Home(tmp_path / "new"), file, pytest.fail)
+    assert list((tmp_path / "new").iterdir()) == []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
+import marshal
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.journal import Begun, to_line
 from orchestrator.home.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
 from orchestrator.trusted_code import (
+    is_in_sweep,
     list_path,
     trust,
     trust_code_of,
@@ -349,3 +351,41 @@ def test_rm_deletes_nothing_through_a_link(left: str, tmp_path: Path) -> None:
     refused = in_folder(tmp_path, "rm", "x", "--yes", home="home").refused()
     assert "is a link, which is not followed" in refused
     assert (others / "precious").read_text() == "kept"
+
+
+def planted(module: Path, marker: Path) -> None:
+    """Leave a compiled file of other code for a module, with the time and the size of its source."""
+    status = module.stat()
+    code = compile(f"open({str(marker)!r}, 'w')", str(module), "exec")
+    stamp = int(status.st_mtime).to_bytes(4, "little") + (status.st_size & 0xFFFFFFFF).to_bytes(4, "little")
+    path = Path(importlib.util.cache_from_source(str(module)))
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(importlib.util.MAGIC_NUMBER + bytes(4) + stamp + marshal.dumps(code))
+
+
+@pytest.mark.parametrize("left", ["helper", "compiled", "compiled helper"])
+def test_what_a_trusted_module_imports_is_not_of_others_either(left: str, foreign: Path, tmp_path: Path) -> None:
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "trusted", folder=str(foreign))
+    helpers = foreign / "helpers"
+    helpers.mkdir()
+    (helpers / "one.py").write_text("name = 'one'\n")
+    code = "import helpers.one\nfrom tests.families import LogisticFamily\nclass E(LogisticFamily):\n    pass\n"
+    (foreign / "trusted.py").write_text(code)
+    trust(foreign)
+    assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()
+    if left == "helper":
+        (helpers / "one.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n")
+        (helpers / "one.py").chmod(0o666)
+        assert "other users can write" in " ".join(in_folder(foreign, "sweeps").out.split())
+    else:
+        planted(helpers / "one.py" if left == "compiled helper" else foreign / "trusted.py", tmp_path / "marker")
+        assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_space_among_the_files_of_a_record_is_of_its_home_without_the_record(tmp_path: Path) -> None:
+    files = tmp_path / "home" / "artifacts" / "space" / ("a" * 32) / "artifacts"
+    files.mkdir(parents=True)
+    assert is_in_sweep(files)
+    assert not is_in_sweep(tmp_path / "artifacts" / "spaces")
