@@ -13,7 +13,7 @@ from rich.text import Text
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
 from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.findings import conditions, estimate_words, evidence_words, two_levels
+from orchestrator.report.words.findings import conditions, estimate_words, evidence_words
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
@@ -62,7 +62,7 @@ def render(answer: Answer, step: NextStep | None = None) -> Group:
         *(Text(sentence) for sentence in (evidence_words(answer), estimates) if sentence),
         Text(table.head, style="dim"),
         grid,
-        *(Text(condition, style="yellow") for condition in (*two_levels(answer), *conditions(answer))),
+        *(Text(condition, style="yellow") for condition in conditions(answer)),
         *([Text(f"next    {step.why}")] if step else []),
     )
 

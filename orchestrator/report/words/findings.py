@@ -279,7 +279,7 @@ def conditions(answer: Answer) -> tuple[str, ...]:
 
 def two_levels(answer: Answer) -> tuple[str, ...]:
     """Return why a mix has a transition although none of its runs learned, a line per such mix. It explains words, and
-    says nothing about the runs, so it is not a condition."""
+    says nothing about the runs, so it is not a condition, which files of answers repeat."""
     return tuple(line for mix in answer.mixes if (line := _two_levels_words(answer, mix)))
 
 
