@@ -211,7 +211,8 @@ def reproduce_command(
     """
     shared = RunOptions(**vars(options)).checked()
     invocation = Invocation(owns_process=True)
-    place, hardware = Home(options.home.resolve()), hardware_at(options.address)
+    place = Home(options.home.resolve())
+    hardware = hardware_at(options.address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
     reproduction = Reproduction(experiments, place, Output())

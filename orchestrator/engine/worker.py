@@ -101,7 +101,8 @@ class StackWorker:
             raise RuntimeError(f"training called sys.exit({error.code!r})") from error
         except Exception as error:
             if is_out_of_memory(error):
-                too_large, needs_gpus = len(self._open) > 1, self._larger_share()
+                too_large = len(self._open) > 1
+                needs_gpus = self._larger_share()
             machine_error = "" if too_large or needs_gpus else self._machine_error(error)
             if not (too_large or needs_gpus or machine_error):
                 self.end_learner()  # The exception interrupted a step, so the learner's state cannot be saved.
@@ -168,8 +169,8 @@ class StackWorker:
         return f"{difference}: it was changed in the meantime, or that machine has another copy"
 
     def _larger_share(self) -> float:
-        """Return twice the share of a GPU that the only run has, at most a whole one, or 0 if there is no larger one.
-        Programs that share a GPU are not always held to their shares: the memory of a script is its own."""
+        """Return a larger share of the GPU for a run that is alone in its stack, or 0 if it has a whole GPU. A share
+        does not limit how much memory a script uses, so scripts may fill a GPU together."""
         gpus = self._resources.gpus
         return min(1.0, 2 * gpus) if len(self._open) == 1 and 0 < gpus < 1 else 0.0
 

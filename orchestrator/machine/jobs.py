@@ -71,7 +71,7 @@ class Plan(ABC):
 
         The run is on disk, unless it failed: a plan that must know about failures after a crash writes them to disk
         before it returns. ``trained_for`` is "" if this campaign trained the job, otherwise the sweep that did. A plan
-        that asks for a job again is told its outcome again.
+        that asks for a job twice gets its outcome twice.
         """
 
     @property

@@ -84,8 +84,9 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
     """Return the comparisons of a sweep by mix, from its blocks and the runs that are evidence. Baselines and
     methods without blocks have none."""
     observations = {run.request: observe(run.outcome, spec.target) for run in runs}
-    error, share = spec.search.settings.get("error", ERROR), spec.search.settings.get("learned", LEARNED)
-    learned, family = learned_runs(observations, share), spec.make_family()
+    error = spec.search.settings.get("error", ERROR)
+    learned = learned_runs(observations, spec.search.settings.get("learned", LEARNED))
+    family = spec.make_family()
     own = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]
         for mix, baseline in problem_of(spec).comparisons

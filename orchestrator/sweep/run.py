@@ -95,15 +95,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
 
         if is_closed(console):
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
-        if resumed is None:
-            if not options.fresh:
-                spec = _with_looks(spec, home, extended)
-            sweep = create_sweep(spec, home, fresh=options.fresh)
-        else:  # These do not change results.
-            current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
-            if spec.script is not None:
-                current = current.model_copy(update={"script": spec.script})
-            sweep = replace(resumed, spec=current)
+        sweep = _created(spec, home, options, extended) if resumed is None else _as_now(resumed, spec)
         _remember_script(sweep)
         if invocation.begun is not None:
             invocation.begun(sweep)
@@ -139,6 +131,21 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
         return finish(plan, records, recorder, console, options)
+
+
+def _created(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
+    """Create a sweep. Unless it trains every run again, count the earlier looks at its runs."""
+    if not options.fresh:
+        spec = _with_looks(spec, home, extended)
+    return create_sweep(spec, home, fresh=options.fresh)
+
+
+def _as_now(resumed: Sweep, spec: SweepSpec) -> Sweep:
+    """Return a resumed sweep with those values of ``spec`` that do not change results."""
+    current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
+    if spec.script is not None:
+        current = current.model_copy(update={"script": spec.script})
+    return replace(resumed, spec=current)
 
 
 def _remember_code(spec: SweepSpec) -> None:

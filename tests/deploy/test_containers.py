@@ -89,6 +89,7 @@ def test_the_driver_of_kuberay_has_a_node_of_its_own(head: str, tmp_path: Path) 
     (script,) = (text.replace("sweeps-head-svc:6379", head) for text in driver["args"])
     assert driver["command"] == ["sh", "-c"]
     run = f"{sys.executable} -m orchestrator {' '.join(map(repr, SWEEP))} --address {head} --home home"
-    both = f"({script}) > node.log 2>&1 & until pgrep -x raylet > node.pid; do sleep 1; done; sleep 5; {run}"
+    begun = 'until grep -q "Ray runtime started" node.log; do sleep 1; done'
+    both = f"({script}) > node.log 2>&1 & {begun}; {run}"
     in_container(["sh", "-c", both], tmp_path).succeeded()
     assert len(ended(tmp_path / "home")) == 4

@@ -119,8 +119,8 @@ def test_kuberay_accepts_its_objects() -> None:
 
 
 def test_no_head_on_kubernetes_trains() -> None:
-    found = [item for path in KUBERAY for item in documents(path) if item["apiVersion"] == "ray.io/v1"]
-    clusters = [item["spec"].get("rayClusterSpec", item["spec"]) for item in found]
+    of_ray = [item for path in KUBERAY for item in documents(path) if item["apiVersion"] == "ray.io/v1"]
+    clusters = [item["spec"].get("rayClusterSpec", item["spec"]) for item in of_ray]
     assert [one["headGroupSpec"]["rayStartParams"]["num-cpus"] for one in clusters] == ["0", "0"]
 
 

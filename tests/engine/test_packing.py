@@ -164,8 +164,8 @@ def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
     with pytest.raises(SweepError, match="even one run at units 16 does not fit in memory"):
         run_here(wanted, tmp_path, address=address, engine="ray", console=console)
     assert ended(tmp_path) == []
-    said = [line for line in printed(console).splitlines() if "does not fit into" in line]
-    assert [line.partition("fit into ")[2] for line in said] == [
+    warnings = [line for line in printed(console).splitlines() if "does not fit into" in line]
+    assert [line.partition("fit into ")[2] for line in warnings] == [
         "0.3 of a GPU: stacks that start now have 0.6",
         "0.6 of a GPU: stacks that start now have 1",
     ]

@@ -35,8 +35,8 @@ __all__ = ["stopped", "undisturbed"]
 def contents(home: Home) -> dict[str, bytes]:
     """Return all files of runs and sweeps, except locks and the mark of an imported sweep."""
     paths = [path for folder in ("runs", "sweeps") for path in (home.root / folder).rglob("*") if path.is_file()]
-    kept = [path for path in paths if not path.name.endswith((".lock", ".imported"))]
-    return {str(path.relative_to(home.root)): path.read_bytes() for path in kept}
+    results = [path for path in paths if not path.name.endswith((".lock", ".imported"))]
+    return {str(path.relative_to(home.root)): path.read_bytes() for path in results}
 
 
 @pytest.fixture(scope="module")

@@ -183,7 +183,7 @@ def test_a_sweep_whose_specification_was_changed_counts_as_another_test(tmp_path
 
 
 def test_a_sweep_of_an_archive_does_not_take_a_division_back(tmp_path: Path) -> None:
-    """It has the very same test, and claims that nobody had looked before."""
+    """The archive has the same test and counts no earlier looks."""
     own, theirs = tmp_path / "own", tmp_path / "theirs"
     run_here(asked(), own)
     first = run_here(wider(), own)

@@ -168,8 +168,8 @@ def keeps_sweeps_apart(bench: Bench) -> None:
         for sweep_id, tracker in trackers.items():
             tracker.keep(sweep_record(sweep_id), run_record(key, sweep_id=sweep_id))
     trackers[SECOND].end(sweep_record(SECOND), answer_record("fewer"), State.FINISHED)
-    found = sorted(kept.identity[::2] for kept in bench.runs())
-    assert found == [(sweep_id, key) for sweep_id in (FIRST, SECOND) for key in ("k0", "k1", "k2")]
+    identities = sorted(one.identity[::2] for one in bench.runs())
+    assert identities == [(sweep_id, key) for sweep_id in (FIRST, SECOND) for key in ("k0", "k1", "k2")]
     assert bench.own(FIRST).state == State.RUNNING
     assert bench.own(SECOND).state == State.FINISHED
 

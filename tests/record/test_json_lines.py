@@ -22,8 +22,8 @@ def lines(home: Path) -> list[dict[str, Any]]:
 
 def last(home: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     """Return the last line about each thing, without times."""
-    found = {tuple(line[name] for name in ("sweep", "kind", "key", "mix")): line for line in lines(home)}
-    return {identity: line | {"started": "", "ended": ""} for identity, line in found.items()}
+    newest = {tuple(line[name] for name in ("sweep", "kind", "key", "mix")): line for line in lines(home)}
+    return {identity: line | {"started": "", "ended": ""} for identity, line in newest.items()}
 
 
 def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(

@@ -60,7 +60,7 @@ def lines_bench(directory: Path, tracker: type[JsonLinesTracker] = JsonLinesTrac
 
 def read_lines(path: Path) -> list[Kept]:
     """Return the records as the file's documentation says."""
-    kept: dict[tuple[str, str, str, str], Kept] = {}
+    newest: dict[tuple[str, str, str, str], Kept] = {}
     for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
         values = json.loads(line)
         identity = values["sweep"], values["kind"], values["key"], values["mix"]
@@ -71,8 +71,8 @@ def read_lines(path: Path) -> list[Kept]:
         ended = datetime.fromisoformat(values["ended"])
         assert datetime.fromisoformat(values["started"]) <= ended
         state = State(values["state"])
-        kept[identity] = Kept(identity, state, ended, values["params"], values["tags"], curves, artifacts)
-    return list(kept.values())
+        newest[identity] = Kept(identity, state, ended, values["params"], values["tags"], curves, artifacts)
+    return list(newest.values())
 
 
 def mlflow_bench(empty: Path, directory: Path) -> Bench:
@@ -188,7 +188,7 @@ class MergesMixes(JsonLinesTracker):
 
 
 class OneSweepAFile(JsonLinesTracker):
-    """It begins the file anew with each sweep."""
+    """It deletes the records of earlier sweeps."""
 
     def begin(self, sweep: Content) -> None:
         self._path.unlink(missing_ok=True)

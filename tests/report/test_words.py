@@ -223,7 +223,7 @@ def test_runs_of_many_mixes_are_counted_in_one_line() -> None:
 
 
 def bad(seeds: int, sizes: Iterable[int] = (16,)) -> Answer:
-    """Return the answer of runs of ADD of which none learned."""
+    """Return an answer in which no run of ADD learned."""
     return of([(config("add", size, seed), 0.2) for size in sizes for seed in range(seeds)])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import orchestrator as o
+from orchestrator.home.directories import SweepDirectory
 from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program
@@ -168,15 +169,22 @@ def test_a_home_of_somebody_else_starts_nothing(
     assert not (tmp_path / "started").exists()
 
 
+def swept_by_another_user(
+    run: Program, tmp_path: Path, configurations: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> SweepDirectory:
+    """Run a sweep of a script that creates the file ``started``, remove that file, and become another user."""
+    written_space(tmp_path, with_lines("Path('started').touch()"))
+    run("run", "space.yaml", "--engine=local").succeeded()
+    (tmp_path / "started").unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(configurations.mktemp("of another user")))
+    return only_sweep(tmp_path / "results")
+
+
 @pytest.mark.parametrize("place", ["profiles", "variants"])
 def test_a_file_of_a_sweep_cannot_have_its_script_below_a_profile(
     place: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written_space(tmp_path, with_lines("Path('started').touch()"))
-    run("run", "space.yaml", "--engine=local").succeeded()
-    (tmp_path / "started").unlink()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
-    space = only_sweep(tmp_path / "results").spec
+    space = swept_by_another_user(run, tmp_path, tmp_path_factory, monkeypatch).spec
     values = strict_yaml.read(space.read_text(), "space").data
     hidden = {"quick": {name: values.pop(name) for name in ("script", "settings")}}
     for name in ("family", "profile", "profile_reason", "variant"):
@@ -379,11 +387,7 @@ def test_links_in_a_home_do_not_make_its_scripts_somebodys_own(
     link: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file of a sweep is in a home, wherever a link leads, and whether or not its journal is there."""
-    written_space(tmp_path, with_lines("Path('started').touch()"))
-    run("run", "space.yaml", "--engine=local").succeeded()
-    (tmp_path / "started").unlink()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
-    files = only_sweep(tmp_path / "results")
+    files = swept_by_another_user(run, tmp_path, tmp_path_factory, monkeypatch)
     elsewhere = tmp_path / "z"
     if link == "directory":
         files.directory.rename(elsewhere)

@@ -20,7 +20,7 @@ LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 UNKNOWN = "not located"
 """A transition without an estimate or bounds."""
 FEW = 3
-"""With at most this many runs, none of which learned, a bound on the transition is not printed without them."""
+"""If at most this many runs ended and none learned, the answer gives their number in place of a bound."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
 
