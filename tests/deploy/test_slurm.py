@@ -93,11 +93,19 @@ class Slurm:
         self.environment["SWEEPS_HOME"] = str(home.root)
         return self.call("sbatch", *own, nodes, *options, str(SCRIPT), *words)
 
+    def ray_processes(self) -> set[tuple[int, str]]:
+        """Return number and name of the processes of Ray that jobs of this Slurm started, not those of other tests."""
+        own = self.environment["SLURM_CONF"]
+        processes = psutil.process_iter(["pid", "name", "environ"])
+        ray = (one.info for one in processes if one.info["name"] in ("raylet", "gcs_server"))
+        return {(one["pid"], one["name"]) for one in ray if (one["environ"] or {}).get("SLURM_CONF") == own}
+
     def stop(self) -> None:
-        """Cancel every job, and end the daemons once nothing runs any more."""
+        """Cancel every job, and end the daemons once nothing runs any more. Jobs must leave no process of Ray."""
         try:
             self.call("scancel", "--user=root")
             wait_for(lambda: not self.call("squeue", "--noheader"), WAIT_S)
+            wait_for(lambda: not self.ray_processes(), 60, lambda: f"left: {self.ray_processes()}")
         finally:
             for path in (*self._place.glob("*.pid"), self._munge / "munged.pid"):
                 if path.is_file():
@@ -114,16 +122,9 @@ def slurm_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int
         made[0].start()
         return made[0]
 
-    before = ray_processes()
     yield start
     for one in made:
         one.stop()
-    wait_for(lambda: not ray_processes() - before, 60)
-
-
-def ray_processes() -> set[int]:
-    """Return the processes of Ray's nodes on this machine."""
-    return {one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in ("raylet", "gcs_server")}
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
