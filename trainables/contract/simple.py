@@ -129,7 +129,11 @@ class SimpleFamily(Family):
                     setattr(self._handed, what, copied)
 
     def parameter_count(self, size: float) -> float:
-        """Return the number of trainable parameters, by default the size. ``size`` may be fractional."""
+        """Return the number of trainable parameters, by default the size. ``size`` may be fractional.
+
+        It belongs to the size alone, because a pair compares two mixes at one size. If mixes need models of different
+        counts at one size, such as a head for each task, do not override it: answers then compare sizes.
+        """
         return size
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -82,7 +82,7 @@ class ScriptFamily(Family):
             placeholders.check(text, [name for name in known if name != "config"], "script.config")
         for task in mix.tasks:
             if not options.reading.place(task):
-                message = f"the mix {mix} has the task {task!r}, but no accuracy is read for it"
+                message = f"the mix {mix} has the task {task!r}, but no {options.reading.score} is read for it"
                 raise SettingsError(message, key="script.metrics", given=task, allowed=options.reading.tasks)
 
     def check_files(self) -> None:

@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from trainables.contract.bars import Bar
 from trainables.contract.runs import Evaluation
 from trainables.contract.settings import SettingsError
 
-METRICS = ("step", "loss", "accuracy")
-"""Names of metrics. The loss may be absent."""
-PREFIX = "accuracy_"
-"""Start of the name of a group of a pattern, before a task."""
+SCORES = ("accuracy", "score")
+"""Names of what decides whether a run has learned. ``score`` is the same, under a name that fits numbers with a bar,
+such as a loss."""
+METRICS = ("step", "loss", *SCORES)
+"""Names of metrics. The loss may be absent, and one of the two scores is."""
 LONGEST_LINE = 100_000
 """Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
 SHOWN, SHOWN_CHARACTERS = 3, 160
@@ -30,23 +31,34 @@ class MixedStepsError(ValueError):
     """Steps go backwards within one process, for example because two programs write to the same file."""
 
 
-def task_of_group(task: str) -> str:
-    """Return the name of a pattern's group for a task, whose name may contain characters that groups may not."""
-    return PREFIX + re.sub(r"\W", "_", task)
+def group_of(score: str, task: str) -> str:
+    """Return the name of a pattern's group for a task's score: ``accuracy_add``. A task's name may contain characters
+    that groups may not."""
+    return f"{score}_" + re.sub(r"\W", "_", task)
+
+
+def score_of(names: Collection[str], key: str) -> str:
+    """Return the one of :data:`SCORES` that is given. Raises :class:`SettingsError` for both; without one, it is the
+    accuracy that is missing."""
+    given = [name for name in SCORES if name in names]
+    if len(given) > 1:
+        raise SettingsError(f"{key} has an accuracy and a score, which are the same: keep one", key=f"{key}.score")
+    return given[0] if given else SCORES[0]
 
 
 @dataclass(frozen=True)
 class Reading:
     """Where the metrics are: keys of JSON lines, or patterns, which have a group each.
 
-    ``accuracies`` maps a task to its key or pattern; the key ``""`` stands for all tasks. With ``grouped``, all
-    patterns are one, and the names of groups tell the metrics apart.
+    ``accuracies`` maps a task to its key or pattern; the key ``""`` stands for all tasks. ``score`` is what the search
+    space calls them. With ``grouped``, all patterns are one, and the names of groups tell the metrics apart.
     """
 
     step: str
     loss: str
     accuracies: Mapping[str, str]
     parameters: str = ""
+    score: str = SCORES[0]
     is_json: bool = True
     grouped: re.Pattern[str] | None = None
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
@@ -64,7 +76,8 @@ class Reading:
             if name not in METRICS:
                 message = f"{key} has no {name!r}"
                 raise SettingsError(message, key=f"{key}.{name}", given=str(name), allowed=METRICS)
-        given = written.get("accuracy")
+        score = score_of(written, key)
+        given = written.get(score)
         accuracies = {"": given} if isinstance(given, str) else given
         places = {"step": written.get("step"), "loss": written.get("loss", "")}
         form = "a key" if metrics else "a regular expression"
@@ -73,33 +86,35 @@ class Reading:
                 raise SettingsError(f"{key}.{name} must be {form}; it is {place!r}", key=f"{key}.{name}")
         if not isinstance(accuracies, Mapping) or not accuracies:
             rule = f"must be {form}, or {form} for each task"
-            raise SettingsError(f"{key}.accuracy {rule}; it is {given!r}", key=f"{key}.accuracy")
+            raise SettingsError(f"{key}.{score} {rule}; it is {given!r}", key=f"{key}.{score}")
         for task, place in accuracies.items():
             if not isinstance(place, str) or not place:
-                message = f"{key}.accuracy.{task} must be {form}; it is {place!r}"
-                raise SettingsError(message, key=f"{key}.accuracy.{task}")
+                message = f"{key}.{score}.{task} must be {form}; it is {place!r}"
+                raise SettingsError(message, key=f"{key}.{score}.{task}")
         if metrics:
-            return cls(str(places["step"]), str(places["loss"]), dict(accuracies), parameters)
+            return cls(str(places["step"]), str(places["loss"]), dict(accuracies), parameters, score)
         texts = {"step": places["step"], "loss": places["loss"]}
-        texts |= {task_of_group(task): text for task, text in accuracies.items()}
+        texts |= {group_of(score, task): text for task, text in accuracies.items()}
         compiled = {name: _compiled(text, "pattern", one=True) for name, text in texts.items() if text}
-        named = {task: task_of_group(task) for task in accuracies}
-        return cls("step", "loss" if "loss" in compiled else "", named, is_json=False, patterns=compiled)
+        named = {task: group_of(score, task) for task in accuracies}
+        return cls("step", "loss" if "loss" in compiled else "", named, score=score, is_json=False, patterns=compiled)
 
     @classmethod
     def _grouped(cls, pattern: re.Pattern[str]) -> Reading:
         groups = tuple(pattern.groupindex)
-        accuracies = {name.removeprefix(PREFIX): name for name in groups if name.startswith(PREFIX)}
-        if "accuracy" in groups:
-            accuracies = {"": "accuracy"}
+        score = score_of([name.partition("_")[0] for name in groups], "pattern")
+        prefix = f"{score}_"
+        accuracies = {name.removeprefix(prefix): name for name in groups if name.startswith(prefix)}
+        if score in groups:
+            accuracies = {"": score}
         for name in groups:
-            if name not in METRICS and not name.startswith(PREFIX):
+            if name not in METRICS and not name.startswith(prefix):
                 message = f"the pattern has a group {name!r}"
-                raise SettingsError(message, key="pattern", given=name, allowed=(*METRICS, f"{PREFIX}TASK"))
+                raise SettingsError(message, key="pattern", given=name, allowed=(*METRICS, f"{prefix}TASK"))
         if "step" not in groups or not accuracies:
             form = "(?P<step>\\d+) and (?P<accuracy>[\\d.]+%?)"
             raise SettingsError(f"the pattern needs the groups step and accuracy, such as {form}", key="pattern")
-        return cls("step", "loss" if "loss" in groups else "", accuracies, is_json=False, grouped=pattern)
+        return cls("step", "loss" if "loss" in groups else "", accuracies, score=score, is_json=False, grouped=pattern)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -112,8 +127,8 @@ class Reading:
         return [name for name in (self.step, self.loss, *self.accuracies.values()) if name]
 
     def place(self, task: str) -> str:
-        """Return the key or name for the accuracy of a task, "" without one."""
-        places, group = self.accuracies, task_of_group(task).removeprefix(PREFIX)
+        """Return the key or name for the score of a task, "" without one."""
+        places, group = self.accuracies, group_of(self.score, task).removeprefix(f"{self.score}_")
         return places.get(task, "") or places.get("", "") or (places.get(group, "") if self.grouped else "")
 
     def values(self, line: str) -> dict[str, Any]:
@@ -257,10 +272,10 @@ class MetricReader:
             self._loss = float(loss)
             self.matched["loss"] = line.strip()[:SHOWN_CHARACTERS]
         for task in self._tasks:
-            place = self._reading.place(task)
+            place = reading.place(task)
             if place and (share := _as_number(_at(values, place))) is not None:
                 self._accuracy[task] = float(share)
-                self.matched[f"accuracy of {task}"] = line.strip()[:SHOWN_CHARACTERS]
+                self.matched[f"{reading.score} of {task}"] = line.strip()[:SHOWN_CHARACTERS]
 
     def _point(self) -> Point | None:
         assert self._step is not None, "numbers are taken after a step"
@@ -281,7 +296,7 @@ class MetricReader:
     def missing(self) -> str:
         """Return a sentence about the metrics that no line had, with the lines that were seen and the nearest key."""
         needed = {"step": self._reading.step} | ({"loss": self._reading.loss} if self._reading.loss else {})
-        needed |= {f"accuracy of {task}": self._reading.place(task) for task in self._tasks}
+        needed |= {f"{self._reading.score} of {task}": self._reading.place(task) for task in self._tasks}
         lost = {name: place for name, place in needed.items() if name not in self.matched}
         what = "no line has " + ", ".join(
             f"the {name}" + (f" (key {place!r})" if self._reading.is_json else "") for name, place in lost.items()

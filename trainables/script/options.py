@@ -32,10 +32,11 @@ class ScriptOptions:
     """Working directory of the program, by default the folder of the search space."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Keys of JSON lines: ``{step: iter, loss: val_loss, accuracy: {add: acc_add, prod: acc_prod}}``. A dot leads into
-    a mapping. ``loss`` may be absent."""
+    a mapping. ``loss`` may be absent. ``score`` in place of ``accuracy`` names a number that has a bar."""
     pattern: Any = ""
-    """In place of ``metrics``, for lines of text: a regular expression with groups ``step``, ``accuracy`` (or
-    ``accuracy_TASK`` for each task) and ``loss``, or one expression for each metric. A percent sign divides by 100."""
+    """In place of ``metrics``, for lines of text: a regular expression with groups ``step``, ``accuracy`` or ``score``
+    (or ``accuracy_TASK`` for each task) and ``loss``, or one expression for each metric. A percent sign divides by
+    100."""
     file: str = ""
     """File with these lines, such as ``{out}/metrics.jsonl``; by default, what the program prints."""
     resume: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class ScriptOptions:
     config_name: str = "config.yaml"
     """Name of the file ``{config}``. Its content is JSON that every reader of YAML understands, too."""
     tasks: tuple[str, ...] = ()
-    """Names of the tasks, by default those of ``accuracy``, or those of the mixes."""
+    """Names of the tasks, by default those of ``accuracy`` or ``score``, or those of the mixes."""
     size_axis: str = "size"
     """Meaning of a size, for tables and figures."""
     stops_early: bool = False

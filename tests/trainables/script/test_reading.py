@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainables.base import SettingsError
+from trainables.contract.bars import Bar
 from trainables.script.metrics import MetricReader, MixedStepsError, Reading
 
 KEYS = {"step": "iter", "loss": "val_loss", "accuracy": {"add": "acc_add", "prod": "acc_prod"}}
@@ -156,3 +157,37 @@ def test_a_parameter_count_is_read_from_any_line() -> None:
     reader = MetricReader(Reading.of({"step": "iter", "accuracy": "a"}, "", "n_params"), ["add"])
     reader.read(json.dumps({"n_params": 1234}))
     assert reader.parameters == 1234
+
+
+@pytest.mark.parametrize(
+    ("metrics", "pattern", "line"),
+    [
+        ({"step": "iter", "score": "val_loss"}, "", '{"iter": 10, "val_loss": 1.5}'),
+        ({"step": "iter", "score": {"add": "loss_add"}}, "", '{"iter": 10, "loss_add": 1.5}'),
+        ({}, r"step (?P<step>\d+): loss (?P<score>[\d.]+)", "step 10: loss 1.5"),
+        ({}, r"step (?P<step>\d+): loss (?P<score_add>[\d.]+)", "step 10: loss 1.5"),
+        ({}, {"step": r"step (\d+)", "score": {"add": r"loss ([\d.]+)"}}, "step 10: loss 1.5"),
+    ],
+)
+def test_a_score_is_an_accuracy_under_another_name(metrics: Any, pattern: Any, line: str) -> None:
+    reader = MetricReader(Reading.of(metrics, pattern), ["add"], Bar(2.0, is_upper=True))
+    point = reader.read(line)
+    assert point is not None
+    assert (point.step, point.loss, point.accuracy) == (10, 0.0, {"add": 1.5})
+    assert point.evaluation(Bar(2.0, is_upper=True)).accuracy == {"add": 1.0}
+    assert "score of add" in reader.matched
+    assert "the score of add" in MetricReader(Reading.of(metrics, pattern), ["add"]).missing()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "pattern", "key"),
+    [
+        ({"step": "iter", "accuracy": "a", "score": "b"}, "", "metrics.score"),
+        ({}, {"step": r"(\d+)", "accuracy": r"a (\d+)", "score": r"b (\d+)"}, "pattern.score"),
+        ({}, r"(?P<step>\d+) (?P<accuracy>\d+) (?P<score_add>\d+)", "pattern.score"),
+    ],
+)
+def test_an_accuracy_and_a_score_are_refused(metrics: Any, pattern: Any, key: str) -> None:
+    with pytest.raises(SettingsError, match="keep one") as caught:
+        Reading.of(metrics, pattern)
+    assert caught.value.key == key
