@@ -75,6 +75,8 @@ class Truth:
     cost: Callable[[float], float] = power_law
     max_cost: float | None = None
     max_runs: int = 48
+    interaction: float = 0.0
+    """Standard deviation of the shift of a mix's curve, in ln size, from the data of one seed to those of another."""
 
 
 TRUTHS = {
@@ -93,6 +95,8 @@ TRUTHS = {
         recorded_cost,
         180,
     ),
+    "equal, data that suit one mix better": Truth(rising(16, 6), rising(16, 6), interaction=0.3),
+    "equal, steep, data that suit one mix better": Truth(rising(16, 12), rising(16, 12), interaction=0.3),
     **{
         f"{ratio:g} times smaller, from {middle * ratio:g}, slope {slope}": Truth(
             rising(middle, slope), rising(middle * ratio, slope)
@@ -114,21 +118,24 @@ class Played:
 
 
 @cache
-def spec_of(aim: str, truth: str) -> SweepSpec:
+def spec_of(aim: str, truth: str, seeds: int | None) -> SweepSpec:
     limits = TRUTHS[truth]
     search = [f"search.aim={aim}", f"search.max_runs={limits.max_runs}", f"search.max_cost={limits.max_cost or 'null'}"]
+    search += [] if seeds is None else [f"seeds={seeds}"]
     return load_space("add_vs_add_prod", "quick", search)
 
 
-def play(aim: str, slots: int, name: str, key: int) -> Played:
+def play(aim: str, slots: int, seeds: int | None, name: str, key: int) -> Played:
     """Return one sweep on the curves called ``name``."""
-    spec, truth = spec_of(aim, name), TRUTHS[name]
+    spec, truth = spec_of(aim, name, seeds), TRUTHS[name]
     searcher = searcher_of(spec)
 
     def world(request: Request) -> Observation:
         is_mix = request.mix == MIX
         drawn = np.random.default_rng([key, is_mix, request.size, request.seed])
-        learned = drawn.random() < (truth.mix if is_mix else truth.baseline)(request.size)
+        data = np.random.default_rng([key, is_mix, request.seed, 1])
+        size = request.size * math.exp(truth.interaction * data.normal())
+        learned = drawn.random() < (truth.mix if is_mix else truth.baseline)(size)
         cost = truth.cost(request.size) * (1 + 0.05 * drawn.random())
         return Observation(LEARNED if learned else FLOOR, FLOOR, cost)
 
@@ -169,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of processes (default 1)")
     parser.add_argument("--aim", default="locate", choices=("decide", "factor", "locate"), help="default locate")
     parser.add_argument("--slots", type=int, default=2, help="number of parallel runs (default 2)")
+    parser.add_argument("--seeds", type=int, help="seeds of the sweep, used again if there are few")
     parser.add_argument("--only", default="", help="only curves whose name contains this text")
     options = parser.parse_args(arguments)
     print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
@@ -176,7 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ProcessPoolExecutor(options.jobs) as workers:
         for name in TRUTHS:
             if options.only in name:
-                sweeps = workers.map(partial(play, options.aim, options.slots, name), range(options.sweeps))
+                sweeps = workers.map(
+                    partial(play, options.aim, options.slots, options.seeds, name), range(options.sweeps)
+                )
                 print(row(name, list(sweeps)), flush=True)
 
 
