@@ -61,6 +61,7 @@ class StackReport:
         halves: Keys of two smaller stacks that replace this stack, which did not fit into memory.
         needs_gpus: Share of a GPU that the stack's only run needs at least, because it did not fit into a smaller one.
         machine_error: The machine error that made the worker leave the stack.
+        leaves: Why the worker left the stack after writing a checkpoint: its machine is about to go away.
         broken: Why the sweep must stop: the family broke its contract, or the worker has other code than the driver.
             A retry would fail in the same way.
     """
@@ -69,5 +70,6 @@ class StackReport:
     halves: Sequence[Sequence[str]] = ()
     needs_gpus: float = 0.0
     machine_error: str = ""
+    leaves: str = ""
     broken: str = ""
     messages: tuple[str, ...] = ()

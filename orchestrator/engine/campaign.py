@@ -95,6 +95,8 @@ class Campaign:
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
+        self._heard: set[str] = set()
+        """Stacks in training that have reported."""
         self._failures: Counter[str] = Counter()
         self._machine_errors: Counter[str] = Counter()
         self._waits_until = 0.0
@@ -123,8 +125,8 @@ class Campaign:
         return self.stopping or (stack is not None and not self.table.members(stack))
 
     def has_progress(self, stack_id: str) -> bool:
-        """Return True if a run was evaluated since its stack started, so that a checkpoint would save progress."""
-        return any(run.stack_id == stack_id and run.evaluation is not None for run in self.training)
+        """Return True if a stack has reported since it started, so that a checkpoint would save progress."""
+        return stack_id in self._heard
 
     def look(self) -> None:
         with self._watched():
@@ -166,6 +168,7 @@ class Campaign:
                     self._ask(free * self._largest(waiting[0]))
                 stack = self._choose(free)
             if stack is not None:
+                self._heard.discard(stack.id)
                 self._notes.begin(stack.id, self._members(stack))
             self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
         return stack
@@ -288,6 +291,7 @@ class Campaign:
     # Reports
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
+        self._heard.add(stack_id)
         for message in report.messages:
             if message not in self._messages:  # Every process sends the messages about its machine.
                 log.warning(message)
@@ -310,6 +314,8 @@ class Campaign:
             self._stop(report.broken)
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
+        if report.leaves:
+            self.stack_left(stack_id, report.leaves)
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
         """Record an ended run and, unless it failed, store it with its files. Return False and change nothing if the
@@ -387,8 +393,16 @@ class Campaign:
         size = stack.jobs[0].run.size
         self.limits[size] = min(self._limit(size), max(len(half.jobs) for half in smaller))
         with self._watched():
+            self._checkpoints.drop(stack_id)  # A distant worker has copies of both halves here already.
             self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
+
+    def stack_left(self, stack_id: str, why: str) -> None:
+        """Continue a stack elsewhere, whose worker has left a checkpoint."""
+        stack, unfinished = self._leave(stack_id)
+        if unfinished and not self.stopping:
+            self.table.interrupted.insert(0, stack)
+            log.warning(f"{why}: its runs continue elsewhere")
 
     def stack_was_cramped(self, stack_id: str, gpus: float) -> None:
         """Continue a stack of one run that did not fit into its share of a GPU. From now on every stack gets at least
