@@ -17,6 +17,10 @@ class DeviceLostError(Exception):
     """A process cannot use its GPU any more. The message is a sentence for the user; it says nothing about the runs."""
 
 
+class FarewellError(Exception):
+    """A worker has written a checkpoint and left its stack, which continues elsewhere. The message says why."""
+
+
 @dataclass(frozen=True)
 class StackJob:
     """The runs of a stack. With the :class:`Setup` of the sweep, it is everything that a worker needs.
@@ -61,7 +65,6 @@ class StackReport:
         halves: Keys of two smaller stacks that replace this stack, which did not fit into memory.
         needs_gpus: Share of a GPU that the stack's only run needs at least, because it did not fit into a smaller one.
         machine_error: The machine error that made the worker leave the stack.
-        leaves: Why the worker left the stack after writing a checkpoint: its machine is about to go away.
         broken: Why the sweep must stop: the family broke its contract, or the worker has other code than the driver.
             A retry would fail in the same way.
     """
@@ -70,6 +73,5 @@ class StackReport:
     halves: Sequence[Sequence[str]] = ()
     needs_gpus: float = 0.0
     machine_error: str = ""
-    leaves: str = ""
     broken: str = ""
     messages: tuple[str, ...] = ()

@@ -99,6 +99,9 @@ class Campaign:
         """Stacks in training that have reported."""
         self._failures: Counter[str] = Counter()
         self._machine_errors: Counter[str] = Counter()
+        """Machine errors of each stack in a row."""
+        self._reached: dict[str, int] = {}
+        """The furthest step at which a machine error met each stack."""
         self._waits_until = 0.0
         """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
         self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
@@ -314,8 +317,6 @@ class Campaign:
             self._stop(report.broken)
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
-        if report.leaves:
-            self.stack_left(stack_id, report.leaves)
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
         """Record an ended run and, unless it failed, store it with its files. Return False and change nothing if the
@@ -365,11 +366,13 @@ class Campaign:
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
         """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
-        once if it cannot be retried."""
+        once if it cannot be retried. Retries are counted anew once the stack is further than at any earlier failure."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
+        if (step := max(run.step for run in unfinished)) > self._reached.get(stack_id, 0):
+            self._reached[stack_id], self._machine_errors[stack_id] = step, 0
         count = self._machine_errors[stack_id]
         self._machine_errors[stack_id] += 1
         if not can_retry or count == len(WAITS_S):

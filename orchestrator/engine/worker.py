@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from safetensors.numpy import load, save
 
-from orchestrator.engine.base import DeviceLostError, RunReport, StackJob, StackReport
+from orchestrator.engine.base import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.probing import run_probe
@@ -141,13 +142,14 @@ class StackWorker:
         self._messages.clear()  # In place, because others append to it.
         return replace(report, messages=messages)
 
-    def leave(self, why: str) -> StackReport:
-        """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`."""
+    def leave(self, why: str) -> NoReturn:
+        """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.
+        Raises :class:`FarewellError`."""
         if self._open:
             self._save()
         self._left = True
         self.end_learner()
-        return StackReport(leaves=why)
+        raise FarewellError(why)
 
     def close(self) -> None:
         """Stop work on the stack. If runs are unfinished, save a checkpoint; otherwise delete the stack's checkpoints.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.base import FarewellError, StackJob, StackReport
 from orchestrator.engine.distant_checkpoints import DepotError
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
@@ -102,7 +102,8 @@ def test_a_stack_leaves_a_machine_that_goes_away(tmp_path: Path, depot: Depot) -
     worker = StackWorker(*stack_on(tmp_path / "1", every_s=1e9), depot)
     for _ in range(2):
         worker.advance()
-    assert worker.leave("the node is about to go away") == StackReport(leaves="the node is about to go away")
+    with pytest.raises(FarewellError, match="the node is about to go away"):
+        worker.leave("the node is about to go away")
     assert worker.done
     worker.close()
     assert steps_of(StackWorker(*stack_on(tmp_path / "2"), depot).advance()) == [3, 3]

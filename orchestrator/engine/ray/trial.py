@@ -93,8 +93,9 @@ class StackTrial(tune.Trainable):
 
             depot = None if self._depot is None else RayDepot(self._depot)
             self._worker = StackWorker(self._setup, job, depot)
-        farewell = self._node.farewell()
-        report = self._worker.leave(farewell) if farewell else self._worker.advance()
+        if farewell := self._node.farewell():
+            self._worker.leave(farewell)  # Raises, so that Tune does not use this process again.
+        report = self._worker.advance()
         return {REPORT: report, "done": self._worker.done}
 
     def cleanup(self) -> None:
