@@ -145,9 +145,11 @@ class StackWorker:
     def leave(self, why: str) -> NoReturn:
         """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.
         Raises :class:`FarewellError`."""
-        if self._open:
-            self._save()
         self._left = True
+        try:
+            self._save()
+        except OSError as error:  # An earlier checkpoint must do, because this machine goes away anyway.
+            why += f" (without a new checkpoint: {error})"
         self.end_learner()
         raise FarewellError(why)
 
