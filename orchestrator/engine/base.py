@@ -17,6 +17,10 @@ class DeviceLostError(Exception):
     """A process cannot use its GPU any more. The message is a sentence for the user; it says nothing about the runs."""
 
 
+class FarewellError(Exception):
+    """A worker has written a checkpoint and left its stack, which continues elsewhere. The message says why."""
+
+
 @dataclass(frozen=True)
 class StackJob:
     """The runs of a stack. With the :class:`Setup` of the sweep, it is everything that a worker needs.

@@ -95,8 +95,13 @@ class Campaign:
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
+        self._heard: set[str] = set()
+        """Stacks in training that have reported."""
         self._failures: Counter[str] = Counter()
         self._machine_errors: Counter[str] = Counter()
+        """Machine errors of each stack in a row."""
+        self._reached: dict[str, int] = {}
+        """The furthest step at which a machine error met each stack."""
         self._waits_until = 0.0
         """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
         self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
@@ -123,8 +128,8 @@ class Campaign:
         return self.stopping or (stack is not None and not self.table.members(stack))
 
     def has_progress(self, stack_id: str) -> bool:
-        """Return True if a run was evaluated since its stack started, so that a checkpoint would save progress."""
-        return any(run.stack_id == stack_id and run.evaluation is not None for run in self.training)
+        """Return True if a stack has reported since it started, so that a checkpoint would save progress."""
+        return stack_id in self._heard
 
     def look(self) -> None:
         with self._watched():
@@ -166,6 +171,7 @@ class Campaign:
                     self._ask(free * self._largest(waiting[0]))
                 stack = self._choose(free)
             if stack is not None:
+                self._heard.discard(stack.id)
                 self._notes.begin(stack.id, self._members(stack))
             self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
         return stack
@@ -288,6 +294,7 @@ class Campaign:
     # Reports
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
+        self._heard.add(stack_id)
         for message in report.messages:
             if message not in self._messages:  # Every process sends the messages about its machine.
                 log.warning(message)
@@ -359,11 +366,13 @@ class Campaign:
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
         """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
-        once if it cannot be retried."""
+        once if it cannot be retried. Retries are counted anew once the stack is further than at any earlier failure."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
+        if (step := max(run.step for run in unfinished)) > self._reached.get(stack_id, 0):
+            self._reached[stack_id], self._machine_errors[stack_id] = step, 0
         count = self._machine_errors[stack_id]
         self._machine_errors[stack_id] += 1
         if not can_retry or count == len(WAITS_S):
@@ -387,8 +396,16 @@ class Campaign:
         size = stack.jobs[0].run.size
         self.limits[size] = min(self._limit(size), max(len(half.jobs) for half in smaller))
         with self._watched():
+            self._checkpoints.drop(stack_id)  # A distant worker has copies of both halves here already.
             self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
+
+    def stack_left(self, stack_id: str, why: str) -> None:
+        """Continue a stack elsewhere, whose worker has left a checkpoint."""
+        stack, unfinished = self._leave(stack_id)
+        if unfinished and not self.stopping:
+            self.table.interrupted.insert(0, stack)
+            log.warning(f"{why}: its runs continue elsewhere")
 
     def stack_was_cramped(self, stack_id: str, gpus: float) -> None:
         """Continue a stack of one run that did not fit into its share of a GPU. From now on every stack gets at least

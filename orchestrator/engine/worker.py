@@ -7,15 +7,17 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from safetensors.numpy import load, save
 
-from orchestrator.engine.base import DeviceLostError, RunReport, StackJob, StackReport
+from orchestrator.engine.base import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
+from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import SweepDirectory
@@ -31,6 +33,10 @@ from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 
+SHORTEST_S, LONGEST_S = 0.1, 5.0
+"""Seconds of training between two reports where evaluations are further apart: enough for some steps, and short enough
+for somebody who stops a sweep."""
+
 
 class StackWorker:
     """A stack in training, continued from its checkpoint if there is one.
@@ -41,10 +47,13 @@ class StackWorker:
     GPU fails, the worker raises :class:`DeviceLostError`, because nothing can train in its process any more.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
-    written only then, so they never contain more than the driver knows.
+    written only then, so they never contain more than the driver knows. Where evaluations are far apart, reports in
+    between, which say nothing, let the driver stop the stack and make room for checkpoints.
+
+    On a machine that does not have the sweep's directory, checkpoints are in its scratch, with copies in the ``depot``.
     """
 
-    def __init__(self, setup: Setup, job: StackJob) -> None:
+    def __init__(self, setup: Setup, job: StackJob, depot: Depot | None = None) -> None:
         self._setup = setup
         self._resources = job.resources
         self._job = job
@@ -53,7 +62,7 @@ class StackWorker:
         self._keys = [self._family.key(config) for config in self._configs]
         self._messages: list[str] = []
         self._foreign = self._other_code()
-        self._checkpoints = _checkpoints_for(setup)
+        self._checkpoints = _checkpoints_for(setup, depot, self._messages.append)
         self._probes = [load_probe(name) for name in setup.probes]
         self._scratch = scratch(self._resources.scratch)
         self._open = list(job.wanted)
@@ -71,11 +80,12 @@ class StackWorker:
         self._saved_at = time.monotonic()
         self._halved = False
         self._failed = False
+        self._left = False
 
     @property
     def done(self) -> bool:
         """True if all runs have ended or the worker has left the stack."""
-        return not self._open or self._halved or self._failed
+        return not self._open or self._halved or self._failed or self._left
 
     def advance(self) -> StackReport:
         """Train to the next evaluation and report it. Raises :class:`DeviceLostError` if the GPU cannot be used."""
@@ -93,7 +103,11 @@ class StackWorker:
                 self.end_learner()  # Frees its memory before the next one is made.
                 self._learner = self._begin()
             begun = time.perf_counter()
-            report = self._reported(self._validator.check(self._learner.advance()), begun)
+            if self._learner.train_for(self._moment_s()):
+                report = self._reported(self._validator.check(self._learner.advance()), begun)
+            else:
+                self._count(self._places, begun)
+                report = StackReport()
         except BrokenFamilyError as error:
             broken = f"{error}; `check-family` checks the whole family"
         except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
@@ -124,14 +138,26 @@ class StackWorker:
             report = StackReport(needs_gpus=needs_gpus, machine_error=machine_error, broken=broken)
         if self.done:
             self.end_learner()  # Before the last report, so that the driver gets its messages.
-        messages, self._messages = tuple(self._messages), []
+        messages = tuple(self._messages)
+        self._messages.clear()  # In place, because others append to it.
         return replace(report, messages=messages)
+
+    def leave(self, why: str) -> NoReturn:
+        """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.
+        Raises :class:`FarewellError`."""
+        self._left = True
+        try:
+            self._save()
+        except OSError as error:  # An earlier checkpoint must do, because this machine goes away anyway.
+            why += f" (without a new checkpoint: {error})"
+        self.end_learner()
+        raise FarewellError(why)
 
     def close(self) -> None:
         """Stop work on the stack. If runs are unfinished, save a checkpoint; otherwise delete the stack's checkpoints.
         The driver deletes those in the sweep's directory after it has stored every run: its disk may fill up before."""
         try:
-            if self._open and not (self._halved or self._failed):
+            if self._open and not (self._halved or self._failed or self._left):
                 self._save()
         finally:
             self.end_learner()
@@ -188,9 +214,8 @@ class StackWorker:
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
         """Convert a learner's reports for the driver. Their training began at ``begun``, in seconds."""
         reports = {self._places[report.index]: report for report in checked}
-        seconds = (time.perf_counter() - begun) / max(len(reports), 1)
+        self._count(reports, begun)
         for place, report in reports.items():
-            self._seconds[place] += seconds
             if self._configs[place].until is not None and report.evaluation is not None:
                 key = self._keys[place]
                 self._curves[key] = (*self._curves.get(key, ()), report.evaluation)
@@ -199,6 +224,17 @@ class StackWorker:
         self._shrinks = any(reports[place].outcome is None for place in ended)
         self._open = [place for place in self._open if place not in ended]
         return StackReport(tuple(runs))
+
+    def _moment_s(self) -> float:
+        """Return the seconds to train before the driver hears from the stack or a checkpoint is due."""
+        left = self._resources.checkpoint_every_s - (time.monotonic() - self._saved_at)
+        return max(SHORTEST_S, min(LONGEST_S, left))
+
+    def _count(self, places: Collection[int], begun: float) -> None:
+        """Add the time since ``begun`` to these runs, in equal shares."""
+        seconds = (time.perf_counter() - begun) / max(len(places), 1)
+        for place in places:
+            self._seconds[place] += seconds
 
     def _run_report(self, place: int, report: Report) -> RunReport:
         """Return a run's report for the driver. A run with an ``until`` has no files, and ends when it is reached."""
@@ -306,13 +342,14 @@ class StackWorker:
         return StackReport(halves=keys)
 
 
-def _checkpoints_for(setup: Setup) -> Checkpoints:
+def _checkpoints_for(setup: Setup, depot: Depot | None, report: Callable[[str], None]) -> Checkpoints:
     """Return a stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep can
-    continue from them, otherwise in this node's scratch."""
+    continue from them, otherwise in this node's scratch, with copies in the depot."""
     sweep = SweepDirectory(Path(setup.directory))
     if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)
-    return Checkpoints(scratch(setup.resources.scratch) / "checkpoints" / setup.sweep_id)
+    own = scratch(setup.resources.scratch) / "checkpoints" / setup.sweep_id
+    return Checkpoints(own) if depot is None else DistantCheckpoints(own, depot, report)
 
 
 def prepare_device(resources: Resources) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
+    checked_path,
     own_path,
     parse_json,
     read_bytes,
@@ -26,7 +27,7 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.machine.jobs import Member
-from orchestrator.system.files import entries, is_directory, is_file, whole_directory, write_whole
+from orchestrator.system.files import entries, files_below, is_directory, is_file, whole_directory, write_whole
 from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -39,11 +40,20 @@ MEMBERS = "members.json"
 """File with a stack's members, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
+MOST_PACKED_BYTES = 1 << 30
+"""Bytes of the largest checkpoint that is sent to another machine."""
 T = TypeVar("T")
 
 
 NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
 """Name of a checkpoint. Other files next to checkpoints are left alone."""
+
+
+class PackedCheckpoint(NamedTuple):
+    """A checkpoint as it travels between machines: its number in the order of its stack, and its files by path."""
+
+    number: int
+    files: Mapping[str, bytes]
 
 
 class Checkpoints:
@@ -77,6 +87,37 @@ class Checkpoints:
             seal(directory)
         for path in older:
             shutil.rmtree(path)
+
+    def pack(self, stack_id: str) -> PackedCheckpoint | None:
+        """Return a stack's newest checkpoint with its files, or None without one. Raises ``ValueError`` if it is too
+        large to travel."""
+        newest = self.newest(stack_id)
+        if newest is None:
+            return None
+        paths = files_below(newest)
+        if (size := sum(path.lstat().st_size for path in paths)) > MOST_PACKED_BYTES:
+            raise ValueError(f"{size:,} bytes are more than {MOST_PACKED_BYTES:,}")
+        return PackedCheckpoint(number_of(newest), {str(path.relative_to(newest)): path.read_bytes() for path in paths})
+
+    def unpack(self, stack_id: str, packed: PackedCheckpoint) -> bool:
+        """Write a checkpoint of another machine, and remove older ones. Return False if it is not newer than what is
+        here. Raises ``ValueError`` for a name that leads elsewhere, and for files that do not fit their checksums."""
+        older = self._whole()[stack_id]
+        if older and number_of(older[-1]) >= packed.number:
+            return False
+        name = f"{stack_id}.{packed.number}"
+        if NUMBERED.fullmatch(name) is None:
+            raise ValueError(f"{name!r} is not the name of a checkpoint")
+        with whole_directory(self._root / name) as directory:
+            for place, content in packed.files.items():
+                path = directory / checked_path(place)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            if flaw := flaw_of(directory):
+                raise ValueError(f"the checkpoint {name} did not arrive whole: {flaw}")
+        for path in older:
+            shutil.rmtree(path)
+        return True
 
     def work(self, stack_id: str) -> Path:
         """Return the directory for files that a stack's learner writes by itself, which may not exist. A link in its

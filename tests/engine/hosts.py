@@ -71,11 +71,11 @@ class Hosts:
         """Reconnect a host."""
         _ip("-n", self._name(0), "link", "set", f"port{number}", "up")
 
-    def start_ray(self, number: int, command: Sequence[str], before: str = "true") -> None:
+    def start_ray(self, number: int, command: Sequence[str], before: str = "true", cpus: int = 1) -> None:
         """Run ``ray start`` on a host, after a shell command that creates private mounts."""
         place = self._directory / str(number)
         place.mkdir(exist_ok=True)
-        options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]
+        options = ["--block", f"--num-cpus={cpus}", "--object-store-memory=100000000", "--include-log-monitor=false"]
         words = " ".join([str(RAY), *command, *options, f"--temp-dir={place}", "--disable-usage-stats"])
         with (place / "output").open("ab") as log:
             self._rays[number] = subprocess.Popen(
@@ -96,9 +96,29 @@ class Hosts:
 
         return wait_for(look, PATIENCE_S, lambda: self.output(number))[-1]
 
+    def node_id(self, number: int) -> str:
+        """Return Ray's id of a host."""
+        words: list[str] = self.part(number, RAYLET).cmdline()
+        return next(word.partition("=")[2] for word in words if word.startswith("--node_id="))
+
+    def drain(self, head: int, number: int, within_s: int) -> None:
+        """Tell the cluster of a head that a host will go away after so many seconds."""
+        words = [str(RAY), "drain-node", f"--address={self.address(head)}:6379", f"--node-id={self.node_id(number)}"]
+        words += ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=test"]
+        command = [*self.on(head), *words, f"--deadline-remaining-seconds={within_s}"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+
     def workers(self, number: int) -> list[psutil.Process]:
         """Return the training processes on a host."""
         return children([self.part(number, RAYLET)], WORKER)
+
+    def trains(self, number: int) -> bool:
+        """Return True if a process trains on a host, whose Ray may be ending."""
+        for item in _ip("netns", "pids", self._name(number)).split():
+            with suppress(psutil.NoSuchProcess):
+                if WORKER in " ".join(psutil.Process(int(item)).cmdline()):
+                    return True
+        return False
 
     def end(self, number: int) -> None:
         """Kill all processes on a host. Raises ``AssertionError`` if one of them does not end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import tempfile
@@ -17,6 +18,7 @@ from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
 from tests.engine.hosts import OWN_DISK, Hosts, connected_hosts
+from tests.scripted import events
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -61,15 +63,15 @@ def start(hosts: Hosts, home: Path, *numbers: int) -> None:
     hosts.start_ray(numbers[0], [*head[1:], "--include-dashboard=false", "--no-monitor"])
     hosts.part(numbers[0], RAYLET)
     for number in numbers[1:]:
-        join(hosts, home, numbers[0], number)
+        join(hosts, numbers[0], number, home)
     for number in numbers[1:]:
         hosts.part(number, RAYLET)
 
 
-def join(hosts: Hosts, home: Path, head: int, number: int) -> None:
-    """Join a host to the head's cluster."""
+def join(hosts: Hosts, head: int, number: int, *places: Path) -> None:
+    """Join a host to the head's cluster, with an empty disk in each of these places."""
     _, node, _ = commands(hosts.address(head))
-    hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
+    hosts.start_ray(number, node[1:], " && ".join(OWN_DISK.format(home=place) for place in places))
 
 
 def begin(hosts: Hosts, head: int, space: Path, home: Path, log: Path, *words: str) -> Program:
@@ -140,3 +142,65 @@ def test_a_cut_host_that_reconnects_and_a_lost_head_lose_no_results(hosts: Hosts
     finally:
         program.kill()
     assert count(home, log, expected) == NOTHING
+
+
+REMOVALS = int(os.environ.get("NODE_REMOVALS", "2"))
+"""Number of hosts that are removed, every other one with notice."""
+PACE_S, EVERY_S = 0.5, 2.0
+"""Seconds of training between two evaluations, and between two checkpoints."""
+
+
+@pytest.mark.timeout(600 + 60 * REMOVALS)
+def test_hosts_that_are_removed_cost_no_more_than_the_time_between_checkpoints(hosts: Hosts, tmp_path: Path) -> None:
+    """Hosts other than the driver's have disks of their own, also for scratch. Each that is removed comes back with
+    empty ones."""
+    home, scratch, events_log, log = (tmp_path / name for name in ("home", "scratch", "events", "log"))
+    for place in (home, scratch):
+        place.mkdir()
+    steps = 60 * REMOVALS
+    changes: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
+    expected = truth(tmp_path / "truth", **changes, settings={"steps": steps})
+    changes["settings"] = {"steps": steps, "pace_s": PACE_S, "log": str(events_log)}
+    changes["resources"] = {
+        "max_stack": 1, "cpu_per_stack": 1, "checkpoint_every_s": EVERY_S, "scratch": str(scratch)
+    }  # fmt: skip
+    space = write_space(tmp_path, pace_s=PACE_S, **changes)
+    head = commands(hosts.address(1))[0]
+    hosts.start_ray(1, [*head[1:], "--include-dashboard=false", "--no-monitor"], cpus=0)
+    hosts.part(1, RAYLET)
+    for number in (2, 3):
+        join(hosts, 1, number, home, scratch)
+        hosts.part(number, RAYLET)
+    program = begin(hosts, 1, space, home, log)
+    try:
+        for removal in range(REMOVALS):
+            number, before = (2, 3)[removal % 2], len(events(events_log))
+            wait_for(lambda before=before: len(events(events_log)) > before + 8, WAIT_S, log.read_text)  # type: ignore[misc]
+            wait_for(lambda number=number: hosts.trains(number), WAIT_S, log.read_text)  # type: ignore[misc]
+            assert program.process.poll() is None, "the sweep ended too early"
+            if removal % 4 < 2:
+                hosts.drain(1, number, 60)
+                wait_for(lambda number=number: not hosts.trains(number), WAIT_S, log.read_text)  # type: ignore[misc]
+            hosts.end(number)
+            join(hosts, 1, number, home, scratch)
+            hosts.part(number, RAYLET)
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+    assert count(home, log, expected) == NOTHING
+    lost = steps_taken_again(events_log)
+    print(f"{REMOVALS} hosts removed; evaluations trained again: {lost}")
+    assert len(lost) <= REMOVALS
+    assert all(steps * PACE_S <= EVERY_S + 2 * PACE_S for steps in lost)
+
+
+def steps_taken_again(log: Path) -> list[int]:
+    """Return the number of evaluations that were trained again, for each time that a run went back."""
+    reached: dict[int, int] = {}
+    lost = []
+    for event in events(log):
+        if event.step > 0:
+            if event.step <= (last := reached.get(event.size, 0)):
+                lost.append(last + 1 - event.step)
+            reached[event.size] = event.step
+    return lost

@@ -21,10 +21,11 @@ __all__ = ["configuration"]
 # Some minutes each; kills of workers and groups are in tests/trainables/script/test_process.py, too.
 pytestmark = [pytest.mark.night, pytest.mark.timeout(1800)]
 KILLS = int(os.environ.get("EXAMPLE_KILLS", "5"))
+GRID, OFTEN = "search={method: grid}", "resources.checkpoint_every_s=0.2"
 SMALL = {
     "nanogpt_script": ("sizes=[3, 6]", "seeds=1", "settings.steps=1000"),
     "config_file": ("sizes=[12, 100]", "seeds=2", "settings.steps=30000"),
-    "digits": ("sizes=[2, 12]", "seeds=1", "settings.steps=20000", "search={method: grid}", "tune=null"),
+    "digits": ("sizes=[2, 12]", "seeds=1", "settings.steps=4000", GRID, "tune=null", OFTEN),
 }
 """Settings with which each example has four runs of some seconds."""
 KINDS = {

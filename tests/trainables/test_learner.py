@@ -66,6 +66,43 @@ def test_part_of_a_stack_continues_from_the_checkpoint_of_the_whole(data_cache: 
         make_learner(MIXED_STACK, data_cache).restore(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("step", ["native", "torch"])
+def test_a_stack_continues_from_a_checkpoint_between_evaluations(
+    step: str, data_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if step == "torch":
+        monkeypatch.setattr("trainables.transformer.learner.can_train", lambda *_: False)
+    expected = outcomes(make_learner(MIXED_STACK, data_cache))
+    monkeypatch.setattr("trainables.transformer.learner.CALL_S", 1e-9)  # One step a call.
+    learner, stops = make_learner(MIXED_STACK, data_cache), 0
+    curves: dict[int, list[Any]] = {place: [] for place in range(len(MIXED_STACK))}
+    while True:
+        while not learner.train_for(1e-6):
+            stops += 1
+            if stops % 13 == 0:
+                learner.save(tmp_path)
+                learner = make_learner(MIXED_STACK, data_cache)
+                learner.restore(tmp_path)
+        if not (reports := learner.advance()):
+            break
+        for report in reports:
+            curves[report.index].append(report.evaluation)
+    assert stops > 40  # Of 60 steps.
+    assert {place: one.curve for place, one in expected.items()} == {place: tuple(one) for place, one in curves.items()}
+
+
+def test_training_for_a_time_stops_at_the_evaluation_that_is_due(data_cache: Path) -> None:
+    learner = make_learner([config()], data_cache)
+    assert learner.train_for(60)
+    assert learner.train_for(60)
+    [report] = learner.advance()
+    assert report.evaluation is not None
+    assert report.evaluation.step == TRAINING.evaluate_every
+    while learner.advance():
+        pass
+    assert learner.train_for(60)
+
+
 def test_a_diverged_run_stops_and_leaves_its_neighbors_alone(data_cache: Path) -> None:
     wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
     ended = outcomes(make_learner([config(), wild, config(seed=1)], data_cache))

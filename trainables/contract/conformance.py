@@ -24,6 +24,9 @@ CLOSE = 1e-3
 """Largest relative difference between a run's first losses alone and in a stack, which sums products in another
 order."""
 
+MOMENT_S = 1e-6
+"""Seconds in which a learner trains one step, or none."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -179,6 +182,7 @@ def _resumed(case: Case) -> str:
     with closing(case.learner(runs)) as learner, closing(case.learner(runs)) as again:
         if any(report.outcome for report in validator.check(learner.advance())):
             raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
+        learner.train_for(MOMENT_S)  # If it can, up to between two evaluations.
         learner.save(directory)
         again.restore(directory)
         expected = _to_the_end(learner, validator)

@@ -34,6 +34,14 @@ class Learner(ABC):
         A run that ends (budget used, solved, diverged) is frozen: later events in the stack do not change its outcome.
         """
 
+    def train_for(self, seconds: float) -> bool:
+        """Train for about so many seconds (above 0), but not past the next evaluation. Return True if it is due.
+
+        Between two calls of :meth:`advance`, this makes room for checkpoints where evaluations are far apart. It
+        changes no result. A learner that cannot be saved between evaluations does nothing and returns True, as here.
+        """
+        return True
+
     @abstractmethod
     def save(self, directory: Path) -> None:
         """Write a checkpoint into ``directory`` (made if missing) and replace an older one in a single rename."""

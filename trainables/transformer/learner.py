@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from trainables.transformer.stack import StackTrainer, Trainer
 from trainables.transformer.training_settings import PROBATION, SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 
 CHECKPOINT = "stack.safetensors"
+CALL_S = 1.0
+"""Seconds of training between two looks at the clock, in :meth:`TransformerLearner.train_for`."""
 
 
 @dataclass
@@ -74,6 +77,10 @@ class TransformerLearner(Learner):
         self._active = list(range(len(runs)))
         self._progress = [_Progress() for _ in runs]
         self._step = 0
+        self._evaluated = 0
+        """Step of the last evaluation."""
+        self._steps_per_s = 0.0
+        """Speed of the last steps, which only limits the length of calls."""
         self._training_step = NATIVE if self._can_train() else TORCH
         # Do not correct this spelling: the word seeds every run's initial weights.
         generators = [torch.Generator().manual_seed(run_seed("initialisation", run)) for run in runs]
@@ -81,29 +88,58 @@ class TransformerLearner(Learner):
         parameters = [initialize(run.settings.model, self._where, generator) for run, generator in pairs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
+    def train_for(self, seconds: float) -> bool:
+        if not self._active:
+            return True
+        until = time.perf_counter() + seconds
+        while self._step < self._due and (left := until - time.perf_counter()) > 0:
+            # Longer calls than this would overrun the time, shorter ones would wait for a GPU too often.
+            steps = int(self._steps_per_s * min(left, CALL_S))
+            self._train_to(min(self._due, self._step + max(1, steps)))
+        return self._step >= self._due
+
     def advance(self) -> list[Report]:
         if not self._active:
             return []
-        begun, begun_wall = computing_s(self._device), time.perf_counter()
-        settings, first = self._training[0], self._step
-        self._step = min(settings.steps, (first // settings.evaluate_every + 1) * settings.evaluate_every)
-        self._trainer.run(first, self._step)
-        evaluations = self._evaluate()
-        ended = [index for index, evaluation in evaluations.items() if evaluation is None or self._has_ended(index)]
-        scores = self._test_scores(ended)
-        took, took_wall = computing_s(self._device) - begun, time.perf_counter() - begun_wall
-        for index in self._active:
-            self._progress[index].seconds += took / len(self._active)
-            self._progress[index].wall_seconds += took_wall / len(self._active)
+        self._train_to(self._due)
+        with self._timed():
+            evaluations = self._evaluate()
+            ended = [index for index, evaluation in evaluations.items() if evaluation is None or self._has_ended(index)]
+            scores = self._test_scores(ended)
         reports = [
             self._final_report(index, evaluation, scores[index]) if index in ended else Report(index, evaluation)
             for index, evaluation in evaluations.items()
         ]
+        self._evaluated = self._step
         if ended:
             rows = [row for row, index in enumerate(self._active) if index not in ended]
             self._active = [self._active[row] for row in rows]
             self._continue(self._trainer.state.tensors(), rows, self._trainer.state.loss_steps)
         return reports
+
+    @property
+    def _due(self) -> int:
+        """The step of the next evaluation."""
+        settings = self._training[0]
+        return min(settings.steps, (self._evaluated // settings.evaluate_every + 1) * settings.evaluate_every)
+
+    def _train_to(self, step: int) -> None:
+        if (steps := step - self._step) > 0:
+            begun = time.perf_counter()
+            with self._timed():
+                self._trainer.run(self._step, step)
+            self._step = step
+            self._steps_per_s = steps / max(time.perf_counter() - begun, 1e-9)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Add the time of the block to the times of the active runs, in equal shares."""
+        begun, begun_wall = computing_s(self._device), time.perf_counter()
+        yield
+        took, took_wall = computing_s(self._device) - begun, time.perf_counter() - begun_wall
+        for index in self._active:
+            self._progress[index].seconds += took / len(self._active)
+            self._progress[index].wall_seconds += took_wall / len(self._active)
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
         views = self._where.views(self._trainer.state.parameters_SP)
@@ -122,6 +158,7 @@ class TransformerLearner(Learner):
             "training_step": self._training_step,
             "active": self._active,
             "step": self._step,
+            "evaluated": self._evaluated,
             "loss_steps": self._trainer.state.loss_steps,
             "progress": [asdict(progress) for progress in self._progress],
         }
@@ -135,6 +172,7 @@ class TransformerLearner(Learner):
             remedy = "resume on a CPU (--gpu-fraction 0) that `doctor` calls native"
             raise OtherStepError(f"the native step began these runs, and {where}: {remedy}")
         self._step = notes["step"]
+        self._evaluated = notes.get("evaluated", self._step)  # Older checkpoints were all written at an evaluation.
         places = [notes["keys"].index(key) for key in self._keys]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         progress = [notes["progress"][place] for place in places]

@@ -17,7 +17,7 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.cluster import Room
-from orchestrator.engine.ray.deaths import machine_error_of, traceback_of
+from orchestrator.engine.ray.deaths import farewell_of, machine_error_of, traceback_of
 from orchestrator.engine.ray.trial import REPORT, Sealed
 from orchestrator.machine.resources import Resources
 
@@ -94,7 +94,9 @@ class CampaignCallback(NotPickled, Callback, Stopper):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         stack_id = self._over(trial)
-        if machine_error := machine_error_of(trial):
+        if farewell := farewell_of(trial):
+            self._campaign.stack_left(stack_id, farewell)
+        elif machine_error := machine_error_of(trial):
             self._campaign.stack_met_machine_error(stack_id, machine_error)
         else:
             self._campaign.stack_failed(stack_id, traceback_of(trial), retries=self._retries)

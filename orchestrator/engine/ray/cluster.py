@@ -14,6 +14,7 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
+from orchestrator.engine.ray.draining import draining_nodes
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.machine.resources import Resources
 from orchestrator.system.hardware import Hardware, Machine
@@ -90,7 +91,8 @@ class Room:
         room. An autoscaler raises the number."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S or resources != self._resources:
             self._counted_at, self._resources = time.monotonic(), resources
-            nodes = [node for node in ray.nodes() if node["Alive"]]
+            leaving = draining_nodes()
+            nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in leaving]
             slots, before = slots_on(nodes, resources), self._slots
             if slots != before:
                 self._slots = slots

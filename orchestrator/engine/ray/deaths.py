@@ -13,7 +13,7 @@ from ray import cloudpickle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
-from orchestrator.engine.base import DeviceLostError
+from orchestrator.engine.base import DeviceLostError, FarewellError
 from orchestrator.system.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -32,9 +32,20 @@ FREE_MEMORY = "close other programs, or train fewer stacks at a time with --set 
 def machine_error_of(trial: Trial) -> str:
     """Return the machine error that ended a trial and its remedy, or "" if the trial's code failed."""
     _, _, last = f"\n{traceback_of(trial)}".rpartition("\nFailure # ")
+    return machine_error_words(_error_of(trial), last.partition("\n")[2] or last)
+
+
+def farewell_of(trial: Trial) -> str:
+    """Return why the worker of a trial left its stack to others, or "" if it did not."""
+    error = _error_of(trial)
+    cause = error.cause if isinstance(error, RayTaskError) else None
+    return str(cause) if isinstance(cause, FarewellError) else ""
+
+
+def _error_of(trial: Trial) -> BaseException | None:
     path = Path(trial.pickled_error_file or "")  # Written here. Tune itself reads a copy, which may arrive later.
-    error = cloudpickle.loads(path.read_bytes()) if path.is_file() else None
-    return machine_error_words(error, last.partition("\n")[2] or last)
+    error: BaseException | None = cloudpickle.loads(path.read_bytes()) if path.is_file() else None
+    return error
 
 
 def machine_error_behind(error: BaseException) -> str:

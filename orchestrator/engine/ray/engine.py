@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 import ray
 from ray import tune
@@ -20,6 +20,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of, needs_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
+from orchestrator.engine.ray.depot import begin_depot
 from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import Sealed, StackTrial
@@ -39,6 +40,8 @@ class RayEngine(Engine):
     def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
         self._resources = resources
         self._session = session or RaySession()
+        self._depot: Any = None
+        """Handle of the actor that stores checkpoints of other machines, on a cluster."""
 
     @property
     def slots(self) -> int:
@@ -79,6 +82,8 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = campaign.files
+        if self._session.address:  # Nodes of a cluster may not have the sweep's directory.
+            self._depot = begin_depot(files.directory)
         while not campaign.done:
             try:
                 self._fit(campaign)
@@ -97,6 +102,9 @@ class RayEngine(Engine):
         # When a sweep stops, some trials wait for a process or were killed.
         for stack_id in list(campaign.table.stacks):
             campaign.stack_ended(stack_id)
+        if self._depot is not None:
+            ray.kill(self._depot)
+            self._depot = None
         shutil.rmtree(files.tune, ignore_errors=True)
 
     def _fit(self, campaign: Campaign) -> None:
@@ -104,7 +112,8 @@ class RayEngine(Engine):
         shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         setup = campaign.setup
-        shared = tune.with_parameters(StackTrial, family=setup.family.name, setup=Sealed(setup))
+        own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot}
+        shared = tune.with_parameters(StackTrial, **own)
         trainable = tune.with_resources(shared, needs_of(self._resources))
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(

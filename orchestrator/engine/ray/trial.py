@@ -13,6 +13,8 @@ from ray import cloudpickle, tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.ray.depot import RayDepot
+from orchestrator.engine.ray.draining import OwnNode
 from orchestrator.machine.jobs import Setup
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
@@ -71,6 +73,8 @@ class StackTrial(tune.Trainable):
         except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything
             why = f"{error.key}: {error}" if isinstance(error, SettingsError) else exception_line(format_exc())
             self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {why}"
+        self._depot = shared["depot"]
+        self._node = OwnNode()
         self._job: Sealed[StackJob] = config["job"]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -87,7 +91,10 @@ class StackTrial(tune.Trainable):
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
-            self._worker = StackWorker(self._setup, job)
+            depot = None if self._depot is None else RayDepot(self._depot)
+            self._worker = StackWorker(self._setup, job, depot)
+        if farewell := self._node.farewell():
+            self._worker.leave(farewell)  # Raises, so that Tune does not use this process again.
         report = self._worker.advance()
         return {REPORT: report, "done": self._worker.done}
 

@@ -1,0 +1,68 @@
+"""The depot of checkpoints as an actor of Ray on the driver's machine."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from orchestrator.engine.distant_checkpoints import DepotError
+from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
+from orchestrator.home.directories import SweepDirectory
+
+ANSWER_S = 120.0
+"""Seconds to wait for the driver's machine. A network that is down must not hold up training for long."""
+
+
+class DepotActor:
+    """Reads and writes checkpoints of workers that do not have the sweep's directory."""
+
+    def __init__(self, directory: str) -> None:
+        self._checkpoints = Checkpoints(SweepDirectory(Path(directory)).checkpoints)
+        self._owners: dict[str, str] = {}
+
+    def fetch(self, stack_id: str, owner: str) -> PackedCheckpoint | None:
+        """Return a stack's newest checkpoint. Only ``owner`` may store checkpoints of it from now on."""
+        self._owners[stack_id] = owner
+        return self._checkpoints.pack(stack_id)
+
+    def store(self, stack_id: str, owner: str, packed: PackedCheckpoint) -> str:
+        """Store a checkpoint. Return why it is refused, or ""."""
+        if self._owners.setdefault(stack_id, owner) != owner:
+            return "another process has continued these runs"
+        self._checkpoints.unpack(stack_id, packed)
+        return ""
+
+
+class RayDepot:
+    """A worker's way to the depot (:class:`orchestrator.engine.distant_checkpoints.Depot`)."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._owner = uuid.uuid4().hex
+
+    def fetch(self, stack_id: str) -> PackedCheckpoint | None:
+        packed: PackedCheckpoint | None = _answer(self._actor.fetch.remote(stack_id, self._owner))
+        return packed
+
+    def store(self, stack_id: str, packed: PackedCheckpoint) -> None:
+        if refusal := _answer(self._actor.store.remote(stack_id, self._owner, packed)):
+            raise DepotError(refusal)
+
+
+def _answer(reference: Any) -> Any:
+    try:
+        return ray.get(reference, timeout=ANSWER_S)
+    except RayError as error:  # Also if the actor raised, for example because of a full disk.
+        raise DepotError(str(error).strip().rpartition("\n")[2] or type(error).__name__) from error
+
+
+def begin_depot(directory: Path) -> Any:
+    """Start the depot of a sweep's directory on this machine, and return its handle."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 2, "scheduling_strategy": here}
+    return ray.remote(DepotActor).options(**options).remote(str(directory.resolve()))

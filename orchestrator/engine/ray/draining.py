@@ -1,0 +1,33 @@
+"""Notices that a node of the cluster is about to go away, such as a preempted machine."""
+
+from __future__ import annotations
+
+import platform
+import time
+
+import ray
+from ray._private.state import state
+
+LOOK_EVERY_S = 2.0
+"""Seconds between two looks. A look takes about a millisecond; clouds give notice of 30 seconds or more."""
+
+
+def draining_nodes() -> set[str]:
+    """Return the ids of the nodes that are about to go away. Ray has no public function for it; its own trainer calls
+    this one, too."""
+    return set(state.get_draining_nodes())
+
+
+class OwnNode:
+    """The node of this process."""
+
+    def __init__(self) -> None:
+        self._looked_at = time.monotonic()
+
+    def farewell(self) -> str:
+        """Return why work must leave this node, or ""."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return ""
+        self._looked_at = time.monotonic()
+        is_leaving = ray.get_runtime_context().get_node_id() in draining_nodes()
+        return f"the node {platform.node()} is about to go away" if is_leaving else ""
