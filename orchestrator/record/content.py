@@ -17,7 +17,8 @@ Names are stable, for sorting, filtering and charts:
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, or ``traceback.txt``; of a transition
+Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, ``weights.safetensors`` with the setting
+``record.weights``, or ``traceback.txt``; of a transition
 ``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
 ``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
 """
@@ -31,7 +32,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.run_files import array_files, read_origin
+from orchestrator.home.run_files import array_files, read_origin, weights_file
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.tracker import Content, Sample
@@ -122,13 +123,19 @@ def run_content(sweep: Sweep, run: Run) -> Content:
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
-            for path in array_files(run.directory)
+            for path in (*array_files(run.directory), *_weights(sweep, run))
         },
         seconds=outcome.measures.get("seconds", 0.0),
         ended=origin.ended if (origin := read_origin(run.directory)) else run.at or sweep.created,
         group=spec.name,
         draw=partial(_draw_similarity, sweep, run),
     )
+
+
+def _weights(sweep: Sweep, run: Run) -> list[Path]:
+    """Return the file of a run's weights, if the search space asks for it and the family keeps them."""
+    path = weights_file(run.directory) if sweep.spec.record.weights else None
+    return [] if path is None else [path]
 
 
 def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]:
