@@ -35,6 +35,8 @@ COLUMNS = (
     ".map(cell => cell.innerText.trim())"
 )
 """JavaScript for the heads of the table's columns, from left to right."""
+ASSISTANT = "Ask questions about your experiments"
+"""Text in the panel of MLflow's assistant."""
 CURVES = "curve/median vs curve/low vs curve/high"
 """Name that MLflow gives to a chart of several metrics."""
 
@@ -134,7 +136,7 @@ def follow(site: Site, page: Page, text: str) -> None:
 def test_transitions_show_their_estimates_first(site: Site, page: Page) -> None:
     """The first columns after the fixed ones: name and time of creation."""
     follow(site, page, "Transitions in MLflow")
-    page.wait("2 matching runs", "transition", "mix")
+    page.wait("2 matching runs", "transition", "mix", without=(ASSISTANT,))
     page.wait_for(f"{COLUMNS}.length > 6")
     columns = page.run(f"return {COLUMNS}")
     assert isinstance(columns, list)
@@ -144,7 +146,7 @@ def test_transitions_show_their_estimates_first(site: Site, page: Page) -> None:
 
 def test_three_charts_come_before_all_others(site: Site, page: Page) -> None:
     follow(site, page, "Transitions as charts")
-    shown = page.wait("curve/median vs curve/low vs curve/high", "interval", "evidence", "Model metrics")
+    shown = page.wait(CURVES, "interval", "evidence", "Model metrics", without=(ASSISTANT,))
     places = [shown.index(f"\n{text}\n") for text in (CURVES, "interval", "evidence", "Model metrics")]
     assert places == sorted(places)
     assert "\nTransitions\n(3)\n" in shown
