@@ -41,10 +41,9 @@ RUN_COLUMNS = (
 )
 WIDTHS = {
     "attributes.`Run Name`": 220,
-    "runDateAndNestInfo": 130,
     "metrics.`transition`": 95,
-    "metrics.`low`": 65,
-    "metrics.`high`": 65,
+    "metrics.`low`": 80,
+    "metrics.`high`": 80,
     "params.`seed`": 65,
     "tags.`sweep`": 290,
     "tags.`compared`": 200,
