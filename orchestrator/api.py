@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.pooled import Pooled, pool
-from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, read_sweeps, space_of
+from orchestrator.catalog.reading import (
+    StoredSweep,
+    load_model,
+    read_arrays,
+    read_sweep,
+    read_sweeps,
+    read_weights,
+    space_of,
+)
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
@@ -109,6 +117,25 @@ class SweepResults:
         """
         _check("run", run, str, "a key of `runs`")
         return read_arrays(self._stored.run(run))
+
+    def weights(self, run: str) -> dict[str, NDArray[Any]]:
+        """Return the weights of a trained model by name, such as ``token`` and ``0.qkv`` of a transformer.
+
+        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without weights: it has failed, its
+        family stores none, or their file is damaged.
+        """
+        _check("run", run, str, "a key of `runs`")
+        return read_weights(self._stored.run(run))
+
+    def model(self, run: str) -> Any:
+        """Return a trained model, on the CPU, of the type that its family chooses: of the built-in transformers a
+        :class:`trainables.transformer.generation.TrainedTransformer`.
+
+        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` as :meth:`weights`, and for a family that
+        does not load models.
+        """
+        _check("run", run, str, "a key of `runs`")
+        return load_model(self.spec, self._stored.run(run))
 
     def figure(self, kind: str = "posterior") -> Figure:
         """Return a figure: ``posterior`` (accuracy against size), ``curves`` (accuracy over steps), ``transitions`` (in

@@ -46,7 +46,7 @@ DISTRIBUTION = "transition-sweeps"
 LARGEST_BYTES, DEEPEST, LONGEST_TEXT = 5_000_000, 16, 2_000
 """Limits of a file: bytes, nested brackets, and characters of a text. A sweep of 100 runs has about 30 kB."""
 MOST_RUNS = 10_000
-LEFT_OUT = ("resources", "probes", "profile_reason", "along")
+LEFT_OUT = ("resources", "probes", "record", "profile_reason", "along")
 """Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""
 CLOSE = 5e-3
 """Relative tolerance for numbers. Posteriors have single precision, and processors may round it differently."""

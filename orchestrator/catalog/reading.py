@@ -6,15 +6,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import read_request
-from orchestrator.home.run_files import directory_bytes
+from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
+from orchestrator.home.run_files import read_weights as weights_of
 from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.machine.state import State
 from orchestrator.report.answer import Answer, answer
@@ -22,6 +23,7 @@ from orchestrator.report.words.next_step import NextStep, command_of
 from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, did_you_mean, first_of
+from orchestrator.system.machine_errors import is_damage
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
 
@@ -226,8 +228,31 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
 
 def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
     """Return the arrays of a run and its probes. Raises :class:`UserError` if there are none."""
-    arrays = arrays_of(run.directory)
-    if not arrays:
-        reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family stores none"
-        raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) has no arrays: {reason}")
-    return arrays
+    return arrays_of(run.directory) or _refuse(run, "arrays")
+
+
+def read_weights(run: Run) -> dict[str, NDArray[Any]]:
+    """Return the weights of a trained model by name. Raises :class:`UserError` if there are none, or if their file is
+    damaged."""
+    try:
+        weights = weights_of(run.directory)
+    except DAMAGED_WEIGHTS as error:
+        if not is_damage(error):
+            raise
+        raise UserError(f"run {run.key}: its weights are damaged ({error}); `run` trains it again") from error
+    return weights or _refuse(run, "weights")
+
+
+def load_model(spec: SweepSpec, run: Run) -> Any:
+    """Return the trained model of a run, on the CPU, of a type that its family chooses. Raises :class:`UserError` if
+    the run has no weights, or if the family cannot load them."""
+    weights = read_weights(run)
+    try:
+        return spec.make_family().load(run.config, weights)
+    except (NotImplementedError, ValueError) as error:
+        raise UserError(f"run {run.key}: {error}") from error
+
+
+def _refuse(run: Run, what: str) -> NoReturn:
+    reason = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family stores none"
+    raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) has no {what}: {reason}")

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from orchestrator.home.directories import PROBES
 from orchestrator.home.foreign_files import (
@@ -24,6 +26,7 @@ from orchestrator.home.foreign_files import (
     open_file,
     own_directory,
     own_path,
+    read_bytes,
     read_json,
     typed,
 )
@@ -43,6 +46,8 @@ ARRAYS = "arrays.npz"
 """Arrays of the trained model that the family keeps."""
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """Errors that numpy raises for a damaged file of arrays."""
+DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
+"""Errors for a damaged file of weights. The last is for a type of numbers that numpy lacks."""
 
 
 MOST_STEPS = 1e15
@@ -225,6 +230,18 @@ def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
             for name in arrays.files:
                 result[f"{path.stem}/{name}" if name in result else name] = arrays[name]
     return result
+
+
+def weights_file(directory: Path) -> Path | None:
+    """Return the file with the weights of a run, or None without weights."""
+    path = directory / WEIGHTS
+    return path if is_file(path) and is_directory(directory) else None
+
+
+def read_weights(directory: Path) -> dict[str, NDArray[Any]]:
+    """Return the weights of a run by name, none if its family keeps none. Raises one of :data:`DAMAGED_WEIGHTS`."""
+    path = weights_file(directory)
+    return {} if path is None else load(read_bytes(path, math.inf))
 
 
 def is_due(probe: Probe, directory: Path) -> bool:

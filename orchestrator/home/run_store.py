@@ -19,9 +19,9 @@ from filelock import FileLock
 
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import KEY, NAME, checked_key, own_path, read_text, whole_lines
-from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
+from orchestrator.home.run_files import OUTCOME, read_origin, read_outcome, read_run, weights_file, write_origin
 from orchestrator.home.seals import seal
-from orchestrator.system.files import entries, is_directory, is_file, remove_abandoned, whole_directory
+from orchestrator.system.files import entries, is_directory, remove_abandoned, whole_directory
 from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,7 @@ class RunStore:
 
     def weights(self, key: str) -> Path | None:
         """Return the file with the weights of a stored run, or None without weights."""
-        path = self.directory(key) / WEIGHTS
-        return path if is_file(path) else None
+        return weights_file(self.directory(key))
 
     def find(self, key: str) -> Outcome | None:
         """Return the outcome of a stored run, or None if it must be trained. Log and delete a damaged run.

@@ -11,13 +11,16 @@ Names are stable, for sorting, filtering and charts:
   ``target``, ``baseline``, ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``,
   ``curve/high`` with the size as their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``,
   ``low``, ``high`` (on the size axis, at 80% of the asymptote), the same with the suffixes ``_parameters``,
-  ``_core_parameters`` and ``_absolute`` (at accuracy 0.8), and ``/TASK`` for the other tasks; ``asymptote``,
-  ``p_levels_off``, ``p_above``, ``p_below``; ``evidence`` and ``at_least`` of the comparison with the baseline
-  (``pairs`` of runs); the estimated ratio of parameters ``synergy``, ``synergy_low``, ``synergy_high``.
+  ``_core_parameters`` and ``_absolute`` (at accuracy 0.8), and ``/TASK`` for the other tasks; ``interval``, which is
+  ``low``, ``transition`` and ``high`` at the steps 5, 50 and 95; the parameters ``midpoint``, ``slope`` (per unit of ln
+  size), ``floor`` and ``asymptote`` of the logistic curve, with ``_low`` and ``_high``; ``p_levels_off``, ``p_above``,
+  ``p_below``; ``at_least`` of the comparison with the baseline and its ``evidence``, whose steps are pairs of equal
+  sizes (``pairs`` of runs in all); the estimated ratio of parameters ``synergy``, ``synergy_low``, ``synergy_high``.
 
 Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, or ``traceback.txt``; of a transition
+Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, ``weights.safetensors`` with the setting
+``record.weights``, or ``traceback.txt``; of a transition
 ``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
 ``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
 """
@@ -31,7 +34,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.run_files import array_files, read_origin
+from orchestrator.home.run_files import array_files, read_origin, weights_file
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.tracker import Content, Sample
@@ -46,7 +49,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import LEVEL, QUANTILES, Estimate
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
@@ -54,7 +57,7 @@ NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 SIZES = ("transition", "low", "high")
 METRICS = (
     *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
-    *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
+    *("evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
     *("runs", "diverged", "failed", "asymptote", "p_levels_off", "p_above", "p_below"),
 )
 
@@ -67,6 +70,7 @@ def sweep_content(sweep: Sweep) -> Content:
         "baseline": spec.baseline.name,
         "mixes": ", ".join(mix.name for mix in spec.mixes),
         "budget": spec.budget,
+        "size_axis": spec.size_axis,
         "sizes": ", ".join(map(str, spec.sizes)),
         "seeds": ", ".join(map(str, spec.seed_list)),
         "profile": spec.profile,
@@ -122,13 +126,19 @@ def run_content(sweep: Sweep, run: Run) -> Content:
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files={
             f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path
-            for path in array_files(run.directory)
+            for path in (*array_files(run.directory), *_weights(sweep, run))
         },
         seconds=outcome.measures.get("seconds", 0.0),
         ended=origin.ended if (origin := read_origin(run.directory)) else run.at or sweep.created,
         group=spec.name,
         draw=partial(_draw_similarity, sweep, run),
     )
+
+
+def _weights(sweep: Sweep, run: Run) -> list[Path]:
+    """Return the file of a run's weights, if the search space asks for it and the family keeps them."""
+    path = weights_file(run.directory) if sweep.spec.record.weights else None
+    return [] if path is None else [path]
 
 
 def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]:
@@ -178,7 +188,15 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
             "compared": compared_words(answer, mix) or "-",
         },
         params=with_settings(identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
-        samples=finite((*(Sample(name, value) for name, value in metrics.items()), *_curve(answer, mix))),
+        samples=finite(
+            (
+                *(Sample(name, value) for name, value in metrics.items()),
+                *_interval(transition.relative),
+                *_curve(answer, mix),
+                *_curve_parameters(answer, mix),
+                *_evidence(mix),
+            )
+        ),
         note=sentence(answer, mix),
         texts={"transition.json": json.dumps(asdict(mix), indent=1)},
         ended=ended,
@@ -197,6 +215,32 @@ def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
         for name, values in bands
         for size, value in zip(curve.sizes, values, strict=True)
     ]
+
+
+def _interval(estimate: Estimate) -> list[Sample]:
+    """Return the known ends and the value of an estimate, in one metric that a chart shows as a line. Its steps are
+    percentiles."""
+    ends = zip(QUANTILES, (estimate.low, estimate.value, estimate.high), strict=True)
+    return [Sample("interval", end, round(100 * quantile)) for quantile, end in ends if end is not None]
+
+
+def _curve_parameters(answer: Answer, mix: MixAnswer) -> list[Sample]:
+    """Return the parameters of the posterior curve. The asymptote itself is a metric of every transition."""
+    parameters = answer.curve_parameters(mix.target.transition)
+    if parameters is None:
+        return []
+    values = {
+        f"{name}{suffix}": value
+        for name, estimate in vars(parameters).items()
+        for suffix, value in (("", estimate.value), ("_low", estimate.low), ("_high", estimate.high))
+    }
+    return [Sample(name, value) for name, value in values.items() if name not in METRICS]
+
+
+def _evidence(mix: MixAnswer) -> list[Sample]:
+    """Return the evidence before the first pair of equal sizes and after each."""
+    path = () if mix.comparison is None else mix.comparison.path
+    return [Sample("evidence", value, pairs) for pairs, value in enumerate(path)]
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: Sequence[Path] = ()) -> Content:

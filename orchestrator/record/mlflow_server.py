@@ -9,10 +9,10 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from mlflow import MlflowClient
 
+from orchestrator.record.mlflow_views import RUNS, TRANSITIONS, address_of
 from orchestrator.record.store import Store, all_runs, store_errors
 from orchestrator.system import environment
 
@@ -36,25 +36,20 @@ def places(store: Store, page: str) -> dict[str, dict[str, str]]:
     """
     with store_errors(store):
         client = MlflowClient(store.uri)
-        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-        sweeps = all_runs(client, experiments, "tags.kind = 'sweep'")
+        tags_of = {experiment.experiment_id: experiment.tags for experiment in client.search_experiments()}
+        sweeps = all_runs(client, list(tags_of), "tags.kind = 'sweep'")
     links = {}
     for run in sweeps:
         base = f"{page}#/experiments/{run.info.experiment_id}/runs"
-        # MLflow lists nested runs flat only if they are sorted by a metric.
-        transitions = f"{base}?{TRAINING}&{_query('transition', 'transition')}"
+        tags = tags_of[run.info.experiment_id]
+        transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags)}"
         links[run.data.tags.get("sweep", "")] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
-            "Runs in MLflow": f"{base}?{TRAINING}&{_query('run', 'parameters')}",
+            "Runs in MLflow": f"{base}?{TRAINING}&{address_of(RUNS, tags)}",
             "This sweep in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
         }
     return links
-
-
-def _query(kind: str, metric: str) -> str:
-    kinds, order = quote(f'tags.kind = "{kind}"'), quote(f"metrics.`{metric}`")
-    return f"searchFilter={kinds}&orderByKey={order}&orderByAsc=true"
 
 
 def serve(store: Store, socket: Path) -> int:

@@ -25,6 +25,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.home.foreign_files import own_directory, own_path
 from orchestrator.machine.state import State
+from orchestrator.record.mlflow_views import outdated, views
+from orchestrator.record.outcomes import mlflow_name
 from orchestrator.record.store import (
     Store,
     all_runs,
@@ -178,6 +180,8 @@ class MlflowTracker(Tracker):
                 )
             if experiment.lifecycle_stage == "deleted":
                 self._client.restore_experiment(experiment.experiment_id)
+            for key, view in outdated(_views(record), experiment.tags).items():
+                self._client.set_experiment_tag(experiment.experiment_id, key, view)
             self._experiments[name] = experiment
         return self._experiments[name]
 
@@ -231,6 +235,12 @@ def _copy(source: Path, target: Path) -> None:
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
     """Return the kind of a nested record, and the key of its run or its mix."""
     return tags.get("kind", ""), tags.get("run_key") or tags.get("mix", "")
+
+
+def _views(record: Content) -> dict[str, str]:
+    """Return the views of a sweep's experiment, none for a list of jobs."""
+    axis, target = record.params.get("size_axis"), record.params.get("target")
+    return {} if axis is None or target is None else views(mlflow_name(axis), mlflow_name(target))
 
 
 @cache

@@ -32,8 +32,8 @@ class SweepRecords:
         self._put(lambda tracker: tracker.begin(self._record()))
 
     def run_ended(self, run: Run) -> None:
-        """Record a run that ended, with its files. Skip it if another sweep of this home trained it: that sweep has the
-        record."""
+        """Record a run that ended, with its files. Skip it if another sweep of this home trained it, because that sweep
+        has the record, unless this sweep records weights."""
         self._put(lambda tracker: self._keep_run(tracker, run))
 
     def end(self, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
@@ -47,7 +47,8 @@ class SweepRecords:
     def _keep_run(self, tracker: Tracker, run: Run) -> None:
         sweep = self._sweep
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
-        if run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir():
+        is_elsewhere = run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir()
+        if is_elsewhere and not sweep.spec.record.weights:
             return
         tracker.keep(self._record(), run_content(sweep, run))
 

@@ -10,7 +10,14 @@ from orchestrator.space.runs import Run, comparisons
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
-from orchestrator.transition.estimate import PosteriorCurve, posterior_curve, synergy, transition
+from orchestrator.transition.estimate import (
+    CurveParameters,
+    PosteriorCurve,
+    curve_parameters,
+    posterior_curve,
+    synergy,
+    transition,
+)
 from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar, has_learned
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Status, Words
@@ -181,6 +188,12 @@ class Answer:
         low, high = self.tested(transition)
         inside = sorted({size for size in sizes if low.size <= size <= high.size})
         return posterior_curve(transition.points, [count.size for count in self.counts], inside)
+
+    def curve_parameters(self, transition: Transition) -> CurveParameters | None:
+        """Return the parameters of the posterior curve, or None if no transition was found."""
+        if not transition.is_located:
+            return None
+        return curve_parameters(transition.points, [count.size for count in self.counts])
 
     def mix(self, name: str) -> MixAnswer:
         """Return the answer for one mix. Raises ``KeyError`` for a mix outside the sweep."""

@@ -25,6 +25,7 @@ from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
 from orchestrator.space.mistakes import NAME, InvalidDataError, Mistake, explain, parse, unwritable
+from orchestrator.space.recording import Recording
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
@@ -52,7 +53,19 @@ MOST_MIXES = 500
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
-    {"question", "probes", "resources", "code", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
+    {
+        "question",
+        "probes",
+        "resources",
+        "record",
+        "code",
+        "profile",
+        "profile_reason",
+        "variant",
+        "along",
+        "salt",
+        "search.stack",
+    }
     | {"looks"}
     | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
     | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
@@ -113,6 +126,7 @@ class SweepSpec(BaseModel):
     probes: tuple[str, ...] = Field(default=None, validate_default=True, strict=False)
     """Probes of every trained model (trainables/probes/); by default the family's."""
     resources: Resources = Field(default_factory=Resources)
+    record: Recording = Field(default_factory=Recording)
     code: Literal["refuse", "warn"] = "refuse"
     """What to do if finished runs were trained by other code of a family from outside this project: ``refuse`` to mix
     them with new runs, or ``warn`` and use them, because the change does not alter what they compute."""
@@ -451,6 +465,7 @@ class SweepSpec(BaseModel):
         absent = {name for name in ("variant", "along", "salt", "looks") if not getattr(self, name)}
         absent |= {name for name in ("script", "floor", "learned") if getattr(self, name) is None}
         absent |= {"code"} if self.code == "refuse" else set()
+        absent |= set() if self.record.weights else {"record"}
         values = self.model_dump(mode="json", exclude={"settings", *absent}, warnings="error")
         return values | {"settings": plain_value(self.settings)}
 

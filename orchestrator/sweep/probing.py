@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from orchestrator.engine.probing import run_probe
-from orchestrator.home.foreign_files import read_bytes
 from orchestrator.home.run_files import (
     ARRAYS,
     DAMAGED_ARRAYS,
-    WEIGHTS,
+    DAMAGED_WEIGHTS,
     ProbeResult,
     is_due,
     open_arrays,
+    read_weights,
     write_result,
 )
 from orchestrator.space.runs import Run
@@ -40,9 +37,9 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
         if is_file(directory / ARRAYS):
             with open_arrays(directory / ARRAYS) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-        if probe.needs_model and is_file(directory / WEIGHTS):
-            weights = load(read_bytes(directory / WEIGHTS, math.inf))
-    except (*DAMAGED_ARRAYS, SafetensorError) as error:
+        if probe.needs_model:
+            weights = read_weights(directory)
+    except (*DAMAGED_ARRAYS, *DAMAGED_WEIGHTS) as error:
         if not is_damage(error):
             raise
         result = ProbeResult(probe.name, probe.version, error=f"its files are damaged: {type(error).__name__}: {error}")

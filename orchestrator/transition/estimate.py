@@ -42,6 +42,8 @@ UNLIKELY = 0.2
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
 UNKNOWN = Estimate(None, None, None)
+WITHIN = np.linspace(-0.4, 0.4, 5)
+"""Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
 DENSITY_BINS = 96
 ACCURACY_BINS = 400
 """Number of bins of accuracy in [0, 1] for quantiles. A bin of 0.0025 is far below the resolution of a figure."""
@@ -291,6 +293,50 @@ def posterior_curve(points: Sequence[Point], candidates: Sequence[int], at: Sequ
         rows.append([float(bin_ + 0.5) / ACCURACY_BINS for bin_ in bins])
     low, middle, high = zip(*rows, strict=True)
     return PosteriorCurve(tuple(map(float, at)), middle, low, high)
+
+
+@dataclass(frozen=True)
+class CurveParameters:
+    """Parameters of the curve of mean accuracy, given that the task is learned at some size: posterior medians with
+    intervals. ``midpoint`` is a size; ``slope`` is that of the logit, per unit of ln size."""
+
+    midpoint: Estimate
+    slope: Estimate
+    floor: Estimate
+    asymptote: Estimate
+
+
+def curve_parameters(points: Sequence[Point], candidates: Sequence[int]) -> CurveParameters:
+    """Return the parameters of the curve through runs of a search over the sizes ``candidates``."""
+    by_cell = [(curves, weights.reshape(curves.shape[1:])) for curves, weights in Posterior(points, candidates).parts]
+    midpoint, slope, floor, asymptote = [], [], [], []
+    for curves, weight_MKLFA in by_cell:
+        grid = curves.grid
+        slopes = np.log(grid.slopes)
+        midpoint.append((curves.midpoints, np.gradient(curves.midpoints), weight_MKLFA.sum(axis=(1, 2, 3, 4))))
+        slope.append((slopes, np.gradient(slopes), weight_MKLFA.sum(axis=(0, 2, 3, 4))))
+        floor.append((curves.floors, np.gradient(curves.floors), weight_MKLFA.sum(axis=(0, 1, 2, 4))))
+        step_LFA = np.broadcast_to(np.gradient(grid.asymptotes), curves.tops.shape)
+        asymptote.append((curves.tops.ravel(), step_LFA.ravel(), weight_MKLFA.sum(axis=(0, 1)).ravel()))
+    shares = [_spread(values) for values in (floor, asymptote)]
+    return CurveParameters(
+        *(Estimate(*(math.exp(end) for end in _spread(values))) for values in (midpoint, slope)),
+        *(Estimate(*(min(max(end, 0.0), 1.0) for end in ends)) for ends in shares),
+    )
+
+
+def _spread(parts: Sequence[tuple[Floats, Floats, Floats]]) -> tuple[float, float, float]:
+    """Return median, low end and high end of a parameter from its values in each grid, the distances of the grid's
+    values there, and their weights. The weight of a value is spread evenly over its part of the axis; otherwise,
+    intervals would be too narrow where the grid is coarse."""
+    values, steps, weights = (np.concatenate(arrays)[:, None] for arrays in zip(*parts, strict=True))
+    spread = (values + steps * WITHIN).ravel()
+    distinct, place = np.unique(spread, return_inverse=True)
+    mass = np.bincount(place, weights=np.broadcast_to(weights, (len(weights), len(WITHIN))).ravel())
+    middles = np.cumsum(mass) - mass / 2
+    likely = mass > 0
+    low, value, high = np.interp(np.array(QUANTILES) * mass.sum(), middles[likely], distinct[likely])
+    return float(value), float(low), float(high)
 
 
 def _accuracies(curves: Curves, weights: Floats, size: float) -> Floats:

@@ -197,6 +197,9 @@ class Comparison:
     """Earlier analyses of some of the same runs. All odds are divided by this number plus one."""
     parts: tuple[Part, ...] = ()
     """The pairs of equal sizes by range of sizes, ascending; fewer than :data:`PARTS` if fewer sizes were tried."""
+    path: tuple[float, ...] = ()
+    """E-value of the direction ``leans`` before the first pair of equal sizes and after each. The last is
+    :attr:`evidence`."""
 
 
 def bar(floor: float, learned: float = LEARNED) -> float:
@@ -335,9 +338,10 @@ def compare(
         return None if decided is None else growth.at_least(count, decided, error, looks)
 
     at_least = certified(lambda size: parameters(size).total)
+    path = tuple(math.exp(min(float(log_value), LARGEST)) for log_value in paths[leans])
     return Comparison(
         decided=decided,
-        evidence=math.exp(min(float(paths[leans][-1]), LARGEST)),
+        evidence=path[-1],
         leans=leans,
         highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
         threshold=1 / error,
@@ -348,6 +352,7 @@ def compare(
         certifying=_tallies(pairs, _certifying(pairs, decided, at_least, parameters)),
         looks=looks,
         parts=tuple(_parts(pairs, equal, growth)),
+        path=path,
     )
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from orchestrator.home.directories import Home
 from orchestrator.site import pages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
+from tests.catalog.fabricated import write_sweep
 from tests.scripted import FAMILY
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
@@ -76,3 +78,24 @@ def test_the_page_follows_a_running_sweep(page: Page, tmp_path: Path, monkeypatc
             page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
             driver.send_signal(signal.SIGINT)
             page.wait("interrupted", "To resume it, run orchestrator run", without=("in training",))
+
+
+@pytest.mark.parametrize(("sweeps", "record"), [(1, "mlflow/"), (2, "")])
+def test_the_page_stops_updating_once_nothing_runs(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweeps: int, record: str
+) -> None:
+    """A page with other scripts stops, too: that of several sweeps, and one with a record."""
+    monkeypatch.setattr(pages, "REFRESH_S", 1)
+    home = Home(tmp_path)
+    ids = [write_sweep(home, spec(seed=seed)).id for seed in range(sweeps)]
+    with serving(pages.SweepPages(home, record=record), 0) as address:
+        with home.sweep(ids[0]).driving():
+            page.open(address)
+            page.wait("updated every 1 s")
+        page.wait("finished", without=("updated every",))
+        requests = "return performance.getEntriesByType('resource').filter(each => each.name === location.href).length"
+        before = page.run(requests)
+        assert isinstance(before, int)
+        assert before > 0
+        time.sleep(4)
+        assert page.run(requests) == before

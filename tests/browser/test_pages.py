@@ -29,6 +29,18 @@ TRAINING = "workflowType=machine_learning"
 """Selects MLflow's view for training; its default is the view for traces of language models."""
 
 
+COLUMNS = (
+    "[...document.querySelectorAll('.ag-header-cell[col-id]')].filter(cell => cell.innerText.trim())"
+    ".sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)"
+    ".map(cell => cell.innerText.trim())"
+)
+"""JavaScript for the heads of the table's columns, from left to right."""
+ASSISTANT = "Ask questions about your experiments"
+"""Text in the panel of MLflow's assistant."""
+CURVES = "curve/median vs curve/low vs curve/high"
+"""Name that MLflow gives to a chart of several metrics."""
+
+
 @dataclass(frozen=True)
 class Site:
     """MLflow's page on a store with one sweep, and the ``index`` of all sweeps. A second experiment, ``telling``,
@@ -113,6 +125,48 @@ def test_the_first_screen_shows_the_answer_and_links_to_more(site: Site, page: P
     sweep = str(site.sweep.info.run_name)
     page.click(f"[...document.links].find(link => link.textContent === 'Report' && link.href.includes('{sweep}'))")
     page.wait(sweep, "How sure")
+
+
+def follow(site: Site, page: Page, text: str) -> None:
+    """Open the first link with this text on the page of all sweeps: that of the newest sweep."""
+    page.open(site.index)
+    page.click(f"[...document.links].find(link => link.textContent === '{text}')")
+
+
+def test_transitions_show_their_estimates_first(site: Site, page: Page) -> None:
+    """The first columns after the fixed ones: name and time of creation."""
+    follow(site, page, "Transitions in MLflow")
+    page.wait("2 matching runs", "transition", "mix", without=(ASSISTANT,))
+    page.wait_for(f"{COLUMNS}.length > 6")
+    columns = page.run(f"return {COLUMNS}")
+    assert isinstance(columns, list)
+    assert columns[:7] == ["Run Name", "Created", "transition", "low", "high", "mix", "sweep"]
+    page.wait_for("document.querySelector('.ag-body-viewport').innerText.includes('logistic-')")
+
+
+def test_three_charts_come_before_all_others(site: Site, page: Page) -> None:
+    follow(site, page, "Transitions as charts")
+    shown = page.wait(CURVES, "interval", "evidence", "Model metrics", without=(ASSISTANT,))
+    places = [shown.index(f"\n{text}\n") for text in (CURVES, "interval", "evidence", "Model metrics")]
+    assert places == sorted(places)
+    assert "\nTransitions\n(3)\n" in shown
+    # All three have a line for each run, and the first for each of its metrics. MLflow draws lines twice.
+    lines = (
+        "[...document.querySelectorAll('.js-plotly-plot')].map(plot => new Set((plot.data ?? [])"
+        ".filter(line => line.x?.length > 1).map(line => JSON.stringify([[...line.x], [...line.y]]))).size)"
+    )
+    page.wait_for(f"{lines}.slice(0, 3).join() === '6,2,1'")
+    ends = "document.querySelectorAll('.js-plotly-plot')[1].data.map(line => [...line.x].join())"
+    assert page.run(f"return [...new Set({ends})]") == ["5,50,95"]
+
+
+def test_runs_show_what_was_trained_first(site: Site, page: Page) -> None:
+    follow(site, page, "Runs in MLflow")
+    page.wait("matching runs", "units", "seed")
+    page.wait_for(f"{COLUMNS}.length > 6")
+    columns = page.run(f"return {COLUMNS}")
+    assert isinstance(columns, list)
+    assert columns[:6] == ["Run Name", "Created", "mix", "units", "seed", "test_accuracy/add"]
 
 
 def test_sweeps_are_filtered_by_words(site: Site, page: Page) -> None:

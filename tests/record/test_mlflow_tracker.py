@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from pydantic import TypeAdapter
 
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.machine.state import State
+from orchestrator.record.mlflow_server import places
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, outdated, views
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
 from tests.record.samples import Finished, finish, record, records_of
@@ -259,10 +262,106 @@ def test_a_transition_has_its_estimates_and_its_curve_over_sizes(new: Record) ->
         points = new.client.get_metric_history(run.info.run_id, f"curve/{name}")
         history = {point.step: point.value for point in points}
         assert history == pytest.approx(dict(zip(map(int, curve.sizes), values, strict=True)))
+    assert histories(new, run, "interval") == pytest.approx(
+        dict(zip((5, 50, 95), (expected[1], expected[0], expected[2]), strict=True))
+    )
+    parameters = answered.curve_parameters(transition)
+    assert parameters is not None
+    for name, estimate in vars(parameters).items():
+        assert metrics[f"{name}_low"] == pytest.approx(estimate.low)
+        assert metrics[f"{name}_high"] == pytest.approx(estimate.high)
+        middle = transition.asymptote if name == "asymptote" else estimate.value
+        assert metrics[name] == pytest.approx(middle)
+    assert mix.comparison is not None
+    assert histories(new, run, "evidence") == pytest.approx(dict(enumerate(mix.comparison.path)))
+    assert metrics["evidence"] == pytest.approx(mix.comparison.evidence)
     tasks = {task["task"]: task for task in json.loads(new.text(run, "transition.json"))["tasks"]}
     assert tasks["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
     posterior = tasks["prod"]["transition"]["density"]
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
+
+
+def histories(record: Record, run: Run, name: str) -> dict[int, float]:
+    """Return the values of a metric by step."""
+    return {point.step: point.value for point in record.client.get_metric_history(run.info.run_id, name)}
+
+
+def test_a_transition_that_was_not_located_has_only_what_is_known(new: Record) -> None:
+    sweep = new.finished.sweep
+    answered = answer(sweep.spec, new.finished.runs[:1])
+    records_of(MlflowTracker(new.store), sweep).end(answered, State.INTERRUPTED)
+    run = new.one(kind="transition", mix="add")
+    assert run.data.metrics.keys().isdisjoint(
+        {"transition", "high", "midpoint", "slope_low", "floor", "asymptote_high", "evidence"}
+    )
+    assert "asymptote" in run.data.metrics
+    assert histories(new, run, "interval") == {5: run.data.metrics["low"]}
+
+
+def views_of(record: Record) -> dict[str, dict[str, Any]]:
+    """Return the state of every saved view of the experiment, by name."""
+    tags = record.client.get_experiment(experiment_id(record.client)).tags
+    stored = [json.loads(value) for name, value in tags.items() if name.startswith(PREFIX)]
+    return {view["name"]: json.loads(view["state"]) for view in stored}
+
+
+def test_an_experiment_has_views_of_its_transitions_and_runs(records: Record) -> None:
+    views = views_of(records)
+    assert set(views) == {"Transitions", "Runs"}
+    metrics = {name for run in records.runs() for name in run.data.metrics}
+    params = {name for run in records.runs() for name in run.data.params}
+    tags = {name for run in records.runs() for name in run.data.tags}
+    known = {
+        f"{kind}.`{name}`"
+        for kind, names in (("metrics", metrics), ("params", params), ("tags", tags))
+        for name in names
+    }
+    assert set(views["Runs"]["selectedColumns"]) <= known
+    assert views["Runs"]["selectedColumns"][1] == "params.`units`"
+    assert views["Transitions"]["selectedColumns"][:5] == [
+        *("metrics.`transition`", "metrics.`low`", "metrics.`high`"),
+        *("params.`mix`", "tags.`sweep`"),
+    ]
+    shown = [chart["selectedMetricKeys"] for chart in views["Transitions"]["compareRunCharts"] if not chart["deleted"]]
+    assert shown == [["curve/median", "curve/low", "curve/high"], ["interval"], ["evidence"]]
+
+
+def test_an_older_view_is_replaced_and_one_that_the_user_saved_stays(new: Record) -> None:
+    record(MlflowTracker(new.store), new.finished)
+    experiment = experiment_id(new.client)
+    before = new.client.get_experiment(experiment).tags
+    older = {
+        "name": "Transitions",
+        "createdAt": 2,
+        "state": json.dumps({AUTHOR: "orchestrator", "selectedColumns": []}),
+    }
+    users = {"name": "Runs", "createdAt": 1, "state": "deflate;eJyrVipOzUlNLnHOzynNzSsGADIWBeE="}
+    new.client.set_experiment_tag(experiment, f"{PREFIX}{TRANSITIONS}", json.dumps(older))
+    new.client.set_experiment_tag(experiment, f"{PREFIX}{RUNS}", json.dumps(users))
+    record(MlflowTracker(new.store), new.finished)
+    after = new.client.get_experiment(experiment).tags
+    assert after == {**before, f"{PREFIX}{RUNS}": json.dumps(users)}
+
+
+@pytest.mark.parametrize("damaged", ["{", "7", '{"state": 7}', '{"state": "{"}', "[" * 5000])
+def test_a_damaged_view_is_left_alone(damaged: str) -> None:
+    offered = views("units", "add")
+    tags = dict.fromkeys(offered, damaged)
+    assert outdated(offered, tags) == {}
+    assert outdated(offered, {}) == offered
+
+
+def test_pages_of_an_experiment_without_views_show_the_same_rows(new: Record) -> None:
+    record(MlflowTracker(new.store), new.finished)
+    address = places(new.store, "page")[new.finished.sweep.id]["Transitions as charts"]
+    experiment = experiment_id(new.client)
+    assert address.endswith(f"viewStateShareKey={TRANSITIONS}&compareRunsMode=CHART")
+    for name in (TRANSITIONS, RUNS):
+        new.client.delete_experiment_tag(experiment, f"{PREFIX}{name}")
+    addresses = places(new.store, "page")[new.finished.sweep.id]
+    query = "searchFilter=tags.kind%20%3D%20%22transition%22&orderByKey=metrics.%60transition%60&orderByAsc=true"
+    assert addresses["Transitions in MLflow"].endswith(f"/{experiment}/runs?workflowType=machine_learning&{query}")
+    assert "tags.kind%20%3D%20%22run%22&orderByKey=metrics.%60parameters%60" in addresses["Runs in MLflow"]
 
 
 def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(new: Record) -> None:

@@ -177,6 +177,33 @@ def recorded(swept: Path, tmp_path: Path) -> Path:
     return shutil.copytree(swept, tmp_path / "home")
 
 
+def metrics_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of every record. MLflow looks for the artifacts of a copied home in the original."""
+    return {name: record["metrics"] for name, record in content.items() if "metrics" in record}
+
+
+def test_a_record_of_an_earlier_version_gets_what_is_new(recorded: Path, first: dict[str, Any]) -> None:
+    """An earlier version recorded other metrics, so another digest, and no views."""
+    sql(
+        recorded,
+        *(
+            f"DELETE FROM {table} WHERE key LIKE '%midpoint%' OR key LIKE 'slope%' OR key = 'interval'"
+            for table in ("metrics", "latest_metrics")
+        ),
+        "UPDATE tags SET value = '0' WHERE key = 'digest' AND run_uuid IN "
+        "(SELECT run_uuid FROM tags WHERE key = 'kind' AND value = 'transition')",
+        "DELETE FROM experiment_tags WHERE key LIKE 'mlflow.sharedViewState.%'",
+    )
+    assert metrics_of(everything(recorded)) != metrics_of(first)
+    separate("sync", "--home", recorded).succeeded()
+    again = everything(recorded)
+    assert metrics_of(again) == metrics_of(first)
+    assert again["logistic"] == first["logistic"]
+    found = [record["metrics"] for name, record in first.items() if " transition " in name]
+    assert any({"midpoint", "midpoint_low", "slope_high", "interval"} <= metrics.keys() for metrics in found)
+    assert len([name for name in first["logistic"] if name.startswith("mlflow.sharedViewState.")]) == 2
+
+
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.estimate import posterior_curve, synergy, transition
+from orchestrator.transition.estimate import curve_parameters, posterior_curve, synergy, transition
 from orchestrator.transition.types import Estimate, Point, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -240,3 +240,39 @@ def test_synergy_keeps_a_censored_side_of_a_found_transition() -> None:
     assert result.value is not None
     assert result.low is not None
     assert result.high is None
+
+
+@pytest.mark.parametrize(
+    ("midpoint", "slope", "floor", "top"), [(30.0, 6.0, 0.2, 0.96), (50.0, 12.0, 0.05, 0.9), (20.0, 4.0, 0.3, 0.7)]
+)
+def test_parameters_of_the_curve_are_recovered_from_graded_runs(
+    midpoint: float, slope: float, floor: float, top: float
+) -> None:
+    """The last curve levels off, so it is on the coarser grid."""
+    noise = np.random.default_rng(7).normal(0, 0.02, (len(SIZES), 6))
+    points = [
+        Point(size, seed, min(max(floor + (top - floor) * rise + float(noise[place, seed]), 0.0), 1.0), floor)
+        for place, size in enumerate(SIZES)
+        for rise in [1 / (1 + (midpoint / size) ** slope)]
+        for seed in range(6)
+    ]
+    parameters = curve_parameters(points, SIZES)
+    for estimate, truth in (
+        (parameters.midpoint, midpoint),
+        (parameters.slope, slope),
+        (parameters.floor, floor),
+        (parameters.asymptote, top),
+    ):
+        low, value, high = limits(estimate)
+        assert low <= value <= high
+        assert low * 0.95 <= truth <= high * 1.05
+    assert limits(parameters.midpoint)[1] == pytest.approx(midpoint, rel=0.1)
+    assert limits(parameters.asymptote)[1] == pytest.approx(top, abs=0.04)
+    assert curve_parameters(points[::-1], SIZES) == parameters
+
+
+def test_few_runs_leave_the_slope_open() -> None:
+    few, many = (curve_parameters(runs({8: 0.2, 24: 0.2, 32: 0.97, 128: 0.97}, seeds=seeds), SIZES) for seeds in (1, 8))
+    widths = [high / low for low, _, high in (limits(few.midpoint), limits(many.midpoint))]
+    assert widths[0] > widths[1] > 1
+    assert limits(few.slope)[2] / limits(few.slope)[0] > 3

@@ -67,6 +67,25 @@ def test_later_pairs_never_revoke_a_decision() -> None:
     assert result.highest == pytest.approx(compared(*agreeing).evidence)
 
 
+def test_the_path_of_the_evidence_has_every_pair_of_equal_sizes() -> None:
+    apart = pairs_of(2, True, False, size=12, baseline_size=24)
+    pairs = [*pairs_of(3, True, False), *apart, *pairs_of(2, True, True), *pairs_of(2, True, False)]
+    result = compared(*pairs)
+    assert len(result.path) == 1 + result.equal.pairs == 8
+    assert result.path[0] == pytest.approx(0.5)
+    assert result.path[-1] == result.evidence
+    assert max(result.path) == pytest.approx(result.highest)
+    assert list(result.path[1:4]) == pytest.approx([compared(*pairs[:count]).evidence for count in (1, 2, 3)])
+
+
+def test_the_path_is_of_the_direction_that_the_evidence_leans_to() -> None:
+    result = compare([*pairs_of(2, True, False), *pairs_of(6, False, True)], parameters, looks=1)
+    assert result.leans is Direction.MORE
+    assert result.path[0] == pytest.approx(0.25)
+    assert result.path[2] < result.path[0]
+    assert result.path[-1] == result.evidence > 1
+
+
 def test_expected_growth_is_at_most_1_if_the_mix_learns_no_more_often() -> None:
     """Computed exactly for every pair of probabilities, after earlier pairs."""
     before = [*pairs_of(1, True, False), *pairs_of(1, True, True)]
