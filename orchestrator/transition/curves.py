@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, expit, logit, ndtr
 
 from orchestrator.transition.types import LEVEL, Floats, Point
 
@@ -192,6 +191,8 @@ class Curves:
 
     def share(self, size: float) -> Floats:
         """Return the height of each logistic at a size, in (0, 1): M x K."""
+        from scipy.special import expit  # Takes .3 s to import, which commands that do not estimate save.
+
         share: Floats = expit(self.grid.slopes * (math.log(size) - self.midpoints[:, None]))
         return share
 
@@ -207,6 +208,8 @@ class Curves:
         This is all that is known of a run that ended early because its outcome was settled: its accuracy at the end is
         unknown. A run learns if it would cover :data:`SETTLED` of the way from the floor to a perfect accuracy.
         """
+        from scipy.special import ndtr
+
         lapses_L11, steps_MKS = self.grid.lapses[:, None, None], _steps_at(self, size)
         can_learn_FA = self.grid.asymptotes >= self.floors[:, None] + SETTLED * (1 - self.floors[:, None])
         last = math.ceil(SETTLED * SHARES - 0.5)  # The first step of the share that reaches it.
@@ -240,6 +243,8 @@ class Curves:
 
     def _crossing(self, level_LFA: Floats, other: Crossing | None = None) -> Crossing:
         """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
+        from scipy.special import logit
+
         share_LFA = (level_LFA - self.floors[:, None]) / (self.tops - self.floors[:, None])
         # A floor near the level leaves no rise to cross it, so the crossing is set low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
@@ -441,6 +446,8 @@ def not_learned(accuracy: float, floors: Floats) -> Floats32:
 
 def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floats:
     """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
+    from scipy.special import ndtr
+
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
     rise_FA = np.maximum(asymptotes - floors[:, None], CLEAR)  # Plateaus below have no prior.
     below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
@@ -451,6 +458,8 @@ def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floa
 @lru_cache(maxsize=1)
 def _table() -> tuple[Floats, Floats]:
     """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
+    from scipy.special import betainc, expit
+
     places = np.linspace(-LOGITS, LOGITS, TABLE)
     at = expit(places)[:, None]
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
@@ -462,6 +471,8 @@ def _table() -> tuple[Floats, Floats]:
 @lru_cache(maxsize=64)
 def _steps_at(curves: Curves, size: float) -> Floats32:
     """Return the probability of each step of the share that a run of a size learns: M x K x S."""
+    from scipy.special import expit, logit
+
     places, steps = _table()
     share = np.clip(curves.share(size), expit(-LOGITS), expit(LOGITS))
     at = (logit(share) - places[0]) / (places[1] - places[0])

@@ -90,7 +90,7 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(home: Home, tmp_path: Pa
         "from orchestrator.catalog.listings import status_json\n"
         f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
-    assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []
+    assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib", "scipy.stats") == []
 
 
 IDS = (
