@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from orchestrator.catalog.export import output_path
+from orchestrator.catalog.kept_summaries import forget
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
 from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, open_sweep, warn
@@ -167,5 +168,6 @@ def _delete(files: SweepDirectory, home: Path) -> int:
             Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f"{REMOVED}{files.id}")
             files.directory.rename(aside)  # Readers no longer find it.
+            forget(files)
         shutil.rmtree(aside)
     return records

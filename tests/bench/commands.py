@@ -26,13 +26,15 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.trusted_code import trust
 from tests.bench.machine import describe
 from tests.catalog.fabricated import write_sweep
-from tests.site.browsing import get
+from tests.site.browsing import BROWSER
 from tests.sweep.sweeps import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "orchestrator")
 BIG_SIZES, BIG_SEEDS = (8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96), 100
 MANY, MANY_SIZES, MANY_SEEDS = 300, (8, 12, 16, 24, 32, 48), 3
+PATIENCE_S = 1800.0
+"""Seconds to wait for a page."""
 OWN_KEYS = (
     "import sys; from pathlib import Path; from orchestrator.home.directories import Home; "
     "from orchestrator.home.run_store import RunStore; RunStore(Home(Path(sys.argv[1])), sys.argv[2]).own_keys()"
@@ -77,7 +79,8 @@ def first_page(home: Path, _: str) -> float:
         assert server.stdout is not None
         try:
             line = next(line for line in server.stdout if "Serving" in line)
-            assert "<html" in get(line.split()[-1])
+            with BROWSER.open(line.split()[-1], timeout=PATIENCE_S) as page:
+                assert b"<html" in page.read()
             times = psutil.Process(server.pid).cpu_times()
         finally:
             server.terminate()

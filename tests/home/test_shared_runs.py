@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.run_files import ProbeResult, read_origin, write_origin, write_result
+from orchestrator.home.run_files import Origin, ProbeResult, read_origin, write_origin, write_result
 from orchestrator.home.run_store import RunStore
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import command, started
@@ -192,9 +192,12 @@ def test_only_runs_that_no_other_sweep_names_are_opened_to_find_own_ones(
     first, second = (write_sweep(home, spec(seed=seed, seeds=1, sizes=[8])).id for seed in (0, 1))
     leave_run(RunStore(home, first), "unnamed", runs_of(spec())[0], outcome_of(runs_of(spec())[0]))
     opened: list[str] = []
-    monkeypatch.setattr(
-        "orchestrator.home.run_store.read_origin", lambda path: (opened.append(path.name), read_origin(path))[1]
-    )
+
+    def opens(directory: Path) -> Origin | None:
+        opened.append(directory.name)
+        return read_origin(directory)
+
+    monkeypatch.setattr("orchestrator.home.run_store.read_origin", opens)
     own = RunStore(home, first).own_keys()
     named = {entry.key for entry in recall(home.sweep(first)).ended}
     assert (set(own), opened) == (named | {"unnamed"}, ["unnamed"])
