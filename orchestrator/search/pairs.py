@@ -125,7 +125,6 @@ class _Decision:
         self._ending = frozenset(ending)
         self.pending: dict[Request, None] = {}
         self._pending_of: dict[str, list[Request]] = {mix: [] for mix in self._problem.mixes}
-        self._pending_costs: dict[str, list[float]] = {mix: [] for mix in self._problem.mixes}
         self._wait_for(pending)
 
     def start(self, items: Sequence[Request | Block]) -> Sequence[Request | Block]:
@@ -145,7 +144,6 @@ class _Decision:
             if run not in self.pending:
                 self.pending[run] = None
                 self._pending_of.setdefault(run.mix, []).append(run)
-                self._pending_costs.setdefault(run.mix, []).append(self._ledger.costs.cost(run.size))
 
     def unfinished(self) -> list[Request]:
         """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
@@ -219,8 +217,10 @@ class _Decision:
         share *= self._searcher.budgets[mix]
         if self._ledger.ended[mix] + len(self._pending_of[mix]) >= share * self._settings.max_runs:
             return False
-        most_spent = share * self._settings.most_spent
-        return most_spent == math.inf or self._ledger.spent[mix] + sum(self._pending_costs[mix]) < most_spent
+        if self._settings.max_cost is None:
+            return True
+        pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]
+        return self._ledger.spent[mix] + sum(pending) < share * self._settings.most_spent
 
     def _runs_left(self, mix: str) -> int:
         used = self._ledger.ended[mix] + len(self._pending_of[mix])

@@ -124,17 +124,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--homes", type=Path, help="directory of the homes (default: a temporary one)")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sweeps", type=int, default=MANY, help=f"sweeps of the home `many` (default {MANY})")
+    parser.add_argument("--seeds", type=int, default=BIG_SEEDS, help=f"seeds of the home `big` (default {BIG_SEEDS})")
     parser.add_argument("--only", default="", help="only commands that begin with this")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         # Not the user's own: the sweeps' family is in this folder, and the first listing starts without summaries.
         os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"] = scratch
         trust(ROOT)
-        homes = write_homes(options.homes or Path(scratch))
+        homes = write_homes(options.homes or Path(scratch), options.sweeps, options.seeds)
         newest = {name: Home(home).sweep_ids()[0] for name, home in homes.items()}
         described = describe("cpu") | {name: version(name) for name in ("scipy", "pydantic", "mlflow")}
         print(", ".join(f"{key} {value}" for key, value in described.items()))
-        print("| processor seconds | 1 sweep of 3,000 runs | 300 sweeps of 36 runs |\n|---|---|---|")
+        many = f"{options.sweeps} sweeps of {2 * MANY_SEEDS * len(MANY_SIZES)} runs"
+        print(f"| processor seconds | 1 sweep of {2 * len(BIG_SIZES) * options.seeds:,} runs | {many} |\n|---|---|---|")
         for name, measure in rows():
             if name.startswith(options.only):
                 repeats = 1 if name == FIRST else options.repeats
