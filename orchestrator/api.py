@@ -12,11 +12,11 @@ import rich.console
 from numpy.typing import NDArray
 
 from orchestrator.catalog import export
-from orchestrator.catalog.kept_summaries import read_summary
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, read_arrays, read_sweep, space_of
 from orchestrator.catalog.summary import Summary
+from orchestrator.catalog.summary_cache import read_summary
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError

@@ -16,11 +16,11 @@ from rich.text import Text
 
 from orchestrator.catalog import export
 from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, outcome_differences, read_answer
-from orchestrator.catalog.kept_summaries import keep, open_summary, read_summary
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.summary import ended_runs, status_json
+from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,

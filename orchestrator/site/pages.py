@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
-from orchestrator.catalog.kept_summaries import read_summary
 from orchestrator.catalog.reading import StoredSweep, in_training, read_known
 from orchestrator.catalog.summary import MixSummary, Summary
+from orchestrator.catalog.summary_cache import read_summary
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
 from orchestrator.home.sweeps import UnreadableError

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalog import kept_summaries
-from orchestrator.catalog.kept_summaries import directory, find, keep, read_summary
+from orchestrator.catalog import summary_cache
 from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.catalog.summary import Summary, summarize
+from orchestrator.catalog.summary_cache import directory, find, keep, read_summary
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Answered, Ended, Journal, Stopped, recall
 from orchestrator.home.run_files import ProbeResult, read_outcome, write_result
@@ -31,7 +31,7 @@ from tests.sweep.sweeps import spec
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep summaries of sweeps that were written just now, in a cache of their own."""
-    monkeypatch.setattr(kept_summaries, "QUIET_NS", 0)
+    monkeypatch.setattr(summary_cache, "QUIET_NS", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -132,11 +132,11 @@ def test_another_program_family_or_trust_reads_a_sweep_again(
             return find(files) is not None
 
     assert is_kept_after(lambda local: None)
-    assert not is_kept_after(lambda local: local.setattr(kept_summaries, "_program", lambda: "another version"))
+    assert not is_kept_after(lambda local: local.setattr(summary_cache, "_program", lambda: "another version"))
     family = str(Path(sys.modules["tests.families"].__file__ or "").resolve())
-    state = kept_summaries._state
+    state = summary_cache._state
     changed = lambda path: (b"edited\n", 0) if path == family else state(path)  # noqa: E731
-    assert not is_kept_after(lambda local: local.setattr(kept_summaries, "_state", changed))
+    assert not is_kept_after(lambda local: local.setattr(summary_cache, "_state", changed))
     trust(tmp_path)
     assert find(files) is None
 
@@ -209,9 +209,9 @@ def test_a_home_from_elsewhere_brings_no_summary(files: SweepDirectory, tmp_path
     shutil.copytree(files.home.root, twin.root)
     copied = twin.sweep(files.id)
     assert find(copied) is None
-    target = kept_summaries._place(copied)
+    target = summary_cache._place(copied)
     target.parent.mkdir(parents=True)
-    shutil.copy(kept_summaries._place(files), target)
+    shutil.copy(summary_cache._place(files), target)
     assert find(copied) is None
     inside = files.home.root.rglob("*")
     assert not [path for path in inside if "summar" in path.name], "nothing is kept in a home"
@@ -252,7 +252,7 @@ def test_listings_are_the_same_with_and_without_copies(
 
     first, again = shown(), shown()
     assert len(list(directory().rglob("*.json"))) == 2
-    monkeypatch.setattr(kept_summaries, "find", lambda files: None)
+    monkeypatch.setattr(summary_cache, "find", lambda files: None)
     assert first == again == shown()
     status = json.loads(run("status", ids[1], "--json", "--home", home.root).succeeded())
     assert [mix["done"] for mix in status["mixes"]] == [6, 6]
@@ -284,7 +284,7 @@ def test_any_order_of_changes_gives_what_is_on_disk(files: SweepDirectory) -> No
 
 def test_a_summary_of_an_unknown_time_is_not_kept(files: SweepDirectory) -> None:
     stored = replace(read_sweep(files.home, files.id), read_ns=0)
-    kept_summaries.forget(files)
+    summary_cache.forget(files)
     assert keep(stored) == computed(files)
     assert find(files) is None
 

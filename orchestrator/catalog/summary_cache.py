@@ -63,7 +63,7 @@ QUIET_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Kept:
+class Entry:
     """Content of a file: the summary, the keys of the runs and the files of code that it depends on, and the stamp of
     all this."""
 
@@ -108,10 +108,10 @@ def find(files: SweepDirectory) -> Summary | None:
         digest, _, body = content.partition(b"\n")
         if not _is_own(_place(files)) or digest != hashlib.sha256(body).hexdigest().encode() or files.is_driven():
             return None
-        kept = typed(Kept, parse_json(body))
-        is_same = kept.stamp == _stamp(files, kept.keys, kept.code)[0]
+        entry = typed(Entry, parse_json(body))
+        is_same = entry.stamp == _stamp(files, entry.keys, entry.code)[0]
         # Reports and figures in the sweep's directory come and go.
-        return replace(kept.summary, directory_bytes=directory_bytes(files.directory)) if is_same else None
+        return replace(entry.summary, directory_bytes=directory_bytes(files.directory)) if is_same else None
     except (OSError, ValueError):  # Missing, damaged or of another version: the sweep is read.
         return None
 
@@ -126,7 +126,7 @@ def keep(stored: StoredSweep) -> Summary:
         keys = tuple(dict.fromkeys(entry.key for entry in read_journal(files.journal) if isinstance(entry, Ended)))
         stamp, changed_ns = _stamp(files, keys, code)
         if changed_ns + QUIET_NS < stored.read_ns:
-            _write(_place(files), Kept(stamp, keys, code, summary))
+            _write(_place(files), Entry(stamp, keys, code, summary))
     except (OSError, ValueError) as error:  # A full or missing disk, for example: the next command computes it again.
         log.info(f"the summary of {stored.id} was not kept: {error}")
     return summary
@@ -156,9 +156,9 @@ def _is_own(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-def _write(path: Path, kept: Kept) -> None:
+def _write(path: Path, entry: Entry) -> None:
     """Write a file whole, readable by its owner only. It need not survive a crash."""
-    body = json.dumps(asdict(kept), separators=(",", ":")).encode()
+    body = json.dumps(asdict(entry), separators=(",", ":")).encode()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
