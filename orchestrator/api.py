@@ -14,22 +14,15 @@ from numpy.typing import NDArray
 from orchestrator.catalog import export
 from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.pooled import Pooled, pool
-from orchestrator.catalog.reading import (
-    StoredSweep,
-    load_model,
-    read_arrays,
-    read_sweep,
-    read_sweeps,
-    read_weights,
-    space_of,
-)
+from orchestrator.catalog.reading import StoredSweep, load_model, read_arrays, read_sweep, read_weights, space_of
+from orchestrator.catalog.summary import Summary
+from orchestrator.catalog.summary_cache import read_summary
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
 from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
-from orchestrator.report.words.changes import changed_words
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation, TimeLimit
@@ -286,15 +279,16 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
     identity = ["sweep", "space", "profile", "changes", "state"]
     columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable"]
-    rows = [_listed(sweep) for sweep in read_sweeps(_home(home))]
+    place = _home(home)
+    rows = [_listed(read_summary(place, sweep_id)) for sweep_id in place.sweep_ids()]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
-def _listed(sweep: StoredSweep | UnreadableError) -> tuple[object, ...]:
+def _listed(sweep: Summary | UnreadableError) -> tuple[object, ...]:
     if isinstance(sweep, UnreadableError):
         return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
-    identity = (sweep.id, sweep.spec.name, sweep.spec.profile, changed_words(sweep.spec), sweep.state.value)
-    return (*identity, sweep.answer.runs, sweep_words(sweep), sweep.disk_bytes, sweep.begun, "")
+    identity = (sweep.id, sweep.space, sweep.profile, sweep.changes, sweep.state)
+    return (*identity, sweep.runs, sweep.words, sweep.disk_bytes, sweep.begun_at, "")
 
 
 def _check_script(spec: SweepSpec) -> None:

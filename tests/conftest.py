@@ -20,7 +20,7 @@ from tests.cli.program import Program, command
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Settings of tests and of the programs they start are not those of the user. Tests' own families are in this clone.
-os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="orchestrator-tests-")
+os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="orchestrator-tests-")
 trust(Path(__file__).resolve().parents[1])
 
 # As in an activated environment, so that printed commands begin with ``python``.

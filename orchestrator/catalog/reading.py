@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -103,6 +104,7 @@ class StoredSweep:
         changed: Time of the journal's last entry.
         blocks: The pairs that the search requested as evidence.
         failure: Why the sweep failed, in a line, or "".
+        read_ns: Time in ns before it was read, or 0 if it is unknown.
     """
 
     sweep: Sweep
@@ -114,6 +116,7 @@ class StoredSweep:
     changed: datetime
     blocks: tuple[Block, ...] = ()
     failure: str = ""
+    read_ns: int = 0
 
     @property
     def id(self) -> str:
@@ -122,11 +125,6 @@ class StoredSweep:
     @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
-
-    @property
-    def state_words(self) -> str:
-        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
-        return f"{self.state.value}: {self.failure}" if self.failure else self.state.value
 
     @property
     def begun(self) -> datetime:
@@ -178,6 +176,7 @@ def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
 def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
     """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep whose answer its
     family cannot give is unreadable, too."""
+    read_ns = time.time_ns()
     try:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
@@ -196,7 +195,9 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     state = State.RUNNING if driven else memory.state
     failure = memory.failure if state is State.FAILED else ""
-    stored = StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure)
+    stored = StoredSweep(
+        *(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure, read_ns)
+    )
     try:
         if answered:
             _ = stored.answer

@@ -16,9 +16,11 @@ from rich.text import Text
 
 from orchestrator.catalog import export
 from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, outcome_differences, read_answer
-from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
+from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import Pooled, pool
-from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep, read_sweeps
+from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
+from orchestrator.catalog.summary import ended_runs, status_json
+from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
@@ -56,19 +58,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 
 def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
     """List all sweeps: state, findings, size on disk."""
-    sweeps = read_sweeps(Home(home.resolve()))
+    place = Home(home.resolve())
+    sweeps = [read_summary(place, sweep_id) for sweep_id in place.sweep_ids()]
     if json_:
         values = [
             {"id": sweep.id, "state": "unreadable", "why": sweep.why}
             if isinstance(sweep, UnreadableError)
-            else {key: value for key, value in status_json(sweep).items() if key != "runs"}
+            else status_json(sweep)
             for sweep in sweeps
         ]
         echo(json.dumps(values))
     elif sweeps:
         wide_console().print(sweeps_view(sweeps))
     else:
-        echo(no_sweep(Home(home.resolve())))
+        echo(no_sweep(place))
 
 
 def status_command(
@@ -78,11 +81,19 @@ def status_command(
     json_: Json = False,
 ) -> None:
     """Show the progress of a sweep (by default the newest), and whether it is still running."""
+    if not runs and not json_:
+        summary = open_summary(Home(home.resolve()), sweep)
+        for damage in summary.damage:
+            warn(damage)
+        wide_console().print(status_view(summary))
+        return
     stored = open_sweep(sweep, home)
+    summary = keep(stored)
+    every = (*ended_runs(stored), *summary.unfinished)
     if json_:
-        echo(json.dumps(status_json(stored), indent=1))
+        echo(json.dumps(status_json(summary, every), indent=1))
     else:
-        wide_console().print(status_view(stored, runs=runs))
+        wide_console().print(status_view(summary, every))
 
 
 def logs_command(

@@ -9,16 +9,15 @@ from typing import Annotated, Literal
 import typer
 
 from orchestrator.catalog.export import output_path
-from orchestrator.catalog.listings import sweep_words
 from orchestrator.catalog.reading import space_of
-from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, open_sweep, warn
+from orchestrator.catalog.summary_cache import forget, open_summary
+from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
 from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.machine.state import State
 from orchestrator.record import store
 from orchestrator.record.json_lines import RUNS, remove_lines
 from orchestrator.record.tracker import StoreError
@@ -122,14 +121,16 @@ def rm_command(
         echo(f"deleted {sweep}: an earlier `rm` was interrupted after it had removed the records and runs")
         return
     try:
-        stored = open_sweep(sweep, home)
+        summary = open_summary(place, sweep)
     except UnreadableError as error:  # An unreadable sweep can still be deleted.
         files = place.sweep(error.id)
         running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
         lines = [f"{error}", f"{files.id}: {freed}"]
     else:
-        files, running, freed = stored.sweep.files, stored.state is State.RUNNING, size_on_disk(stored.disk_bytes)
-        lines = [f"{files.id}: {stored.state}, {counted(len(stored.runs), 'run')}, {freed}", f"  {sweep_words(stored)}"]
+        for damage in summary.damage:
+            warn(damage)
+        files, running, freed = place.sweep(summary.id), summary.is_running, size_on_disk(summary.disk_bytes)
+        lines = [f"{files.id}: {summary.state}, {counted(summary.ended, 'run')}, {freed}", f"  {summary.words}"]
     if running:
         raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")
     for line in lines:
@@ -167,5 +168,6 @@ def _delete(files: SweepDirectory, home: Path) -> int:
             Checkpoints(files.checkpoints).clear()
             aside = files.directory.with_name(f"{REMOVED}{files.id}")
             files.directory.rename(aside)  # Readers no longer find it.
+            forget(files)
         shutil.rmtree(aside)
     return records

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 LONGEST_CLAIM = 1000
 """Largest claim that is read: the id of a sweep."""
+WORD, JOINED_WORDS = re.compile(rb"\w+"), re.compile(rb"\w+[\w.-]*")
+"""Patterns of the parts of a journal that may be a key."""
 
 
 @dataclass(frozen=True)
@@ -135,20 +139,26 @@ class RunStore:
 
     def own_keys(self) -> list[str]:
         """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
+        own: set[bytes] = set()
+        others: set[bytes] = set()
         # If a journal cannot be read, the error ends this: its runs would look unused.
-        journals = {
-            sweep_id: b"\n".join(_lines(self.home.sweep(sweep_id).journal)) for sweep_id in self.home.sweep_ids()
-        }
-        own = journals.pop(self.sweep_id, b"")
-        keys = []
-        for key in self.stored_keys():
-            origin, holder, name = read_origin(self.directory(key)), self._holder(key), key.encode()
-            is_own = name in own or (origin is not None and origin.sweep == self.sweep_id)
-            is_shared = any(name in journal for journal in journals.values())
-            is_training = holder not in ("", self.sweep_id) and self.home.sweep(holder).is_driven()
-            if is_own and not is_shared and not is_training:
-                keys.append(key)
-        return keys
+        for sweep_id in self.home.sweep_ids():
+            words = own if sweep_id == self.sweep_id else others
+            words.update(_words(self.home.sweep(sweep_id).journal))
+        unshared = [key for key in self.stored_keys() if key.encode() not in others]
+        return [key for key in unshared if self._is_own(key, own) and not self._is_training(key)]
+
+    def _is_own(self, key: str, named: AbstractSet[bytes]) -> bool:
+        """Return True if this sweep's journal has a run's key, or the run was trained for this sweep."""
+        if key.encode() in named:
+            return True
+        origin = read_origin(self.directory(key))
+        return origin is not None and origin.sweep == self.sweep_id
+
+    def _is_training(self, key: str) -> bool:
+        """Return True if another running sweep has claimed a run."""
+        holder = self._holder(key)
+        return holder not in ("", self.sweep_id) and self.home.sweep(holder).is_driven()
 
     def _holder(self, key: str) -> str:
         """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""
@@ -159,9 +169,13 @@ class RunStore:
         return claim if NAME.fullmatch(claim) else ""
 
 
-def _lines(journal: Path) -> list[bytes]:
-    """Return the lines of a journal, none if it is not a file that can be read."""
+def _words(journal: Path) -> set[bytes]:
+    """Return the words in the lines of a journal, also in damaged ones, none if it is not a file that can be read.
+
+    They contain every key that the journal names, because a key is a word, or words joined by ``.`` and ``-``.
+    """
     try:
-        return whole_lines(journal)
+        text = b"\n".join(whole_lines(journal))
     except ValueError:
-        return []
+        return set()
+    return {*WORD.findall(text), *JOINED_WORDS.findall(text)}

@@ -160,9 +160,9 @@ def at_equal_size(
 
 def _difference(value: float, error: float, freedom: int, null: NDArray[np.float64]) -> Difference:
     """Return the difference with Student's interval and its place among permuted differences, itself included."""
-    from scipy import stats
+    from scipy.special import stdtrit
 
-    reach = float(stats.t.ppf(QUANTILES[-1], freedom)) * error
+    reach = float(stdtrit(freedom, QUANTILES[-1])) * error
     slack = ROUNDING * float(np.abs(null).max())
     above, below = float((null >= value - slack).mean()), float((null <= value + slack).mean())
     return Difference(value, value - reach, value + reach, above, below)

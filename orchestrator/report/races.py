@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from orchestrator.space.runs import Run
@@ -62,10 +63,9 @@ def median(ratios: Sequence[Bounds]) -> Estimate:
     """Return the median of bounded numbers with an interval, None where bounds or too few numbers leave it open."""
     lows, highs = sorted(one.low for one in ratios), sorted(one.high for one in ratios)
     least, most = _middle(lows), _middle(highs)
-    from scipy.stats import binom
-
     # The largest k such that the k-th smallest and k-th largest contain the median with this confidence.
-    k = int(binom.ppf(QUANTILES[0], len(ratios), 0.5))
+    ways = accumulate(math.comb(len(ratios), k) for k in range(len(ratios) + 1))
+    k = next(k for k, below in enumerate(ways) if below / 2 ** len(ratios) >= QUANTILES[0])
     low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
     value = least if math.isclose(least, most) else None
     return Estimate(value, low if low > 0 else None, high if math.isfinite(high) else None)

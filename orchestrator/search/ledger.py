@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request, Results
-from orchestrator.search.next_run import prior_of
+from orchestrator.search.base import Observation, Problem, Request, Results, requests_of
+from orchestrator.search.next_run import KnownRuns, TransitionDesign, design_of, prior_of
 from orchestrator.search.results import CostModel, fit_costs
 from orchestrator.transition.evidence import Block, Growth, Pair, RunId, has_learned, pair_of
 from orchestrator.transition.surrogate import Surrogate
@@ -25,6 +25,29 @@ Compared = tuple[str, str]
 """A mix and its baseline."""
 DEVIATIONS = 1.5
 """Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
+
+
+class PairCosts:
+    """Size and cost of each run of a complete pair whose cost is known, in the order of the blocks. Sums over them are
+    then the same in whatever order the runs ended."""
+
+    def __init__(self) -> None:
+        self.sizes, self.costs = array("d"), array("d")
+        self._places: list[int] = []
+
+    def add(self, place: int, size: int, cost: float) -> None:
+        """Add a run of the block at ``place``, unless its ``cost`` is unknown (0)."""
+        if cost > 0:
+            at = bisect(self._places, place)
+            self._places.insert(at, place)
+            self.sizes.insert(at, size)
+            self.costs.insert(at, cost)
+
+    def branch(self) -> PairCosts:
+        """Return an independent copy."""
+        other = copy.copy(self)
+        other.sizes, other.costs, other._places = self.sizes[:], self.costs[:], list(self._places)
+        return other
 
 
 class ComparedRuns:
@@ -41,24 +64,39 @@ class ComparedRuns:
         self.mix, self.baseline = prior_of(problem, DEVIATIONS), prior_of(problem, DEVIATIONS)
         self.open: dict[int, Block] = {}
         """Blocks that are not complete, by their place."""
+        self.open_runs: dict[int, list[Request]] = {}
+        """Their two runs."""
+        self.costs = PairCosts()
+        self.seeds_of_mix: dict[int, set[int]] = {}
+        """Seeds of the blocks by size of the mix."""
+        self.seeds_of_baseline: dict[int, set[int]] = {}
+        """Seeds of the blocks by size of the baseline."""
+        self.uses: Counter[int] = Counter()
+        """Number of blocks by seed."""
 
     @property
     def counted(self) -> int:
         """Number of blocks before the first incomplete one."""
         return len(self.growth.pairs)
 
-    def add(self, block: Block, pair: Pair | None) -> None:
-        """Add the next block, with its pair if it is complete."""
-        self.open[len(self.blocks)] = block
+    def add(self, block: Block, pair: Pair | None, run_cost: Mapping[RunId, float]) -> None:
+        """Add the next block, with its pair if it is complete, and the known costs of runs."""
+        place = len(self.blocks)
+        self.open[place], self.open_runs[place] = block, requests_of(block)
         self.blocks.append(block)
         self.pairs.append(None)
+        self.seeds_of_mix.setdefault(block.mix_size, set()).add(block.seed)
+        self.seeds_of_baseline.setdefault(block.baseline_size, set()).add(block.seed)
+        self.uses[block.seed] += 1
         if pair is not None:
-            self.complete(len(self.blocks) - 1, pair)
+            self.complete(place, pair, run_cost)
 
-    def complete(self, place: int, pair: Pair) -> None:
-        """Note the pair of a block."""
+    def complete(self, place: int, pair: Pair, run_cost: Mapping[RunId, float]) -> None:
+        """Note the pair of a block, and the costs of its runs."""
         self.pairs[place] = pair
-        del self.open[place]
+        del self.open[place], self.open_runs[place]
+        for run in self.blocks[place].runs:
+            self.costs.add(place, run[1], run_cost.get(run, 0.0))
         while self.counted < len(self.pairs) and (ready := self.pairs[self.counted]) is not None:
             self.growth.add(ready)
             self.mix.add(ready.mix_size, ready.mix_learned)
@@ -73,6 +111,9 @@ class ComparedRuns:
         """Return an independent copy."""
         other = copy.copy(self)
         other.blocks, other.pairs, other.open = list(self.blocks), list(self.pairs), dict(self.open)
+        other.open_runs, other.costs, other.uses = dict(self.open_runs), self.costs.branch(), Counter(self.uses)
+        other.seeds_of_mix = {size: set(seeds) for size, seeds in self.seeds_of_mix.items()}
+        other.seeds_of_baseline = {size: set(seeds) for size, seeds in self.seeds_of_baseline.items()}
         other.growth, other.mix, other.baseline = self.growth.branch(), self.mix.branch(), self.baseline.branch()
         return other
 
@@ -88,11 +129,6 @@ class ComparedRuns:
             baseline.add(pair.baseline_size, pair.baseline_learned)
         return mix, baseline
 
-    def costs(self, run_cost: Mapping[RunId, float]) -> tuple[tuple[int, float], ...]:
-        """Return size and cost of each run of a complete pair whose cost is known, in the order of the blocks."""
-        runs = [run for block, pair in zip(self.blocks, self.pairs, strict=True) if pair for run in block.runs]
-        return tuple((run[1], cost) for run in runs if (cost := run_cost.get(run, 0.0)) > 0)
-
 
 class Ledger:
     """Sums over the results and blocks of a search.
@@ -103,7 +139,7 @@ class Ledger:
         spent: Cost of the runs that ended, by mix.
         run_cost: Cost of each run that is evidence and did not fail.
         outcomes: By mix, the runs that did not fail as size, seed and whether they learned, sorted.
-        cells: By mix, the size and seed of each run that is evidence, and whether it did not fail.
+        cells: By mix, the runs that are evidence.
         compared: The blocks of each comparison.
     """
 
@@ -113,7 +149,7 @@ class Ledger:
         self.spent: dict[str, float] = dict.fromkeys(problem.mixes, 0.0)
         self.run_cost: dict[RunId, float] = {}
         self.outcomes: dict[str, list[tuple[int, int, bool]]] = {mix: [] for mix in problem.mixes}
-        self.cells: dict[str, dict[tuple[int, int], bool]] = {mix: {} for mix in problem.mixes}
+        self.cells: dict[str, KnownRuns] = {mix: KnownRuns(problem.seeds) for mix in problem.mixes}
         self.compared: dict[Compared, ComparedRuns] = {pair: ComparedRuns(problem) for pair in problem.comparisons}
         self._problem, self._share = problem, share
         self._results = self._blocks = 0
@@ -122,6 +158,7 @@ class Ledger:
         self._known_costs: list[tuple[int, float]] = []
         self._log_sizes, self._log_costs = array("d"), array("d")
         self._cost_model: CostModel | None = None
+        self._transitions: dict[str, TransitionDesign] = {}
 
     def knows(self, results: Results, blocks: Sequence[Block]) -> bool:
         """Return False if the results or blocks are not a continuation of those that were added."""
@@ -150,6 +187,13 @@ class Ledger:
             self._cost_model = fit_costs(np.array(self._log_sizes), np.array(self._log_costs))
         return self._cost_model
 
+    def transition(self, mix: str) -> TransitionDesign:
+        """Return the search for a mix's transition, which is the same until another of its runs has ended."""
+        if mix not in self._transitions:
+            outcomes = tuple((size, learned) for size, _, learned in self.outcomes[mix])
+            self._transitions[mix] = design_of(self._problem, mix, outcomes)
+        return self._transitions[mix]
+
     def _add_result(self, request: Request, observation: Observation | None) -> None:
         self.ended[request.mix] += 1
         if observation is not None:
@@ -157,7 +201,8 @@ class Ledger:
         if not request.is_evidence:
             return
         run = (request.mix, request.size, request.seed)
-        self.cells.setdefault(request.mix, {})[run[1:]] = observation is not None
+        self.cells.setdefault(request.mix, KnownRuns(self._problem.seeds)).add(run[1:], observation is not None)
+        self._transitions.pop(request.mix, None)
         if observation is None:
             self.learned[run] = None
         else:
@@ -180,7 +225,7 @@ class Ledger:
         key = (block.mix, block.baseline)
         if (own := self.compared.get(key)) is None:  # Of a mix that this sweep no longer compares.
             return
-        own.add(block, self.pair_of(block))
+        own.add(block, self.pair_of(block), self.run_cost)
         for run in block.runs:
             if run not in self.learned:
                 self._waiting[run].append((key, len(own.blocks) - 1))
@@ -188,4 +233,4 @@ class Ledger:
     def _try_to_complete(self, key: Compared, place: int) -> None:
         own = self.compared[key]
         if place in own.open and (pair := self.pair_of(own.open[place])) is not None:
-            own.complete(place, pair)
+            own.complete(place, pair, self.run_cost)

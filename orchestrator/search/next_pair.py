@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -49,15 +47,14 @@ both mixes are known to learn alike, a decision would take more than a hundred p
 class PairDesign:
     """State of the comparison of a mix with its baseline while one decision is made.
 
-    ``runs`` has its blocks and their pairs. ``costs`` are size and cost of each run of a complete pair whose cost is
-    known. ``error`` is the probability of a decision if the mixes are equally good.
+    ``runs`` has its blocks, their pairs and costs. ``error`` is the probability of a decision if the mixes are equally
+    good.
     """
 
     problem: Problem
     mix: str
     baseline: str
     runs: ComparedRuns
-    costs: tuple[tuple[int, float], ...]
     error: float
 
     @cached_property
@@ -87,11 +84,12 @@ class PairDesign:
     def _run_costs(self) -> Floats:
         """Return the cost of a run at each size: the mean of its measured costs and one prediction from parameters."""
         expected_S = np.array(list(self.problem.counts().values())) + OVERHEAD
-        if not self.costs:
+        if not self.runs.costs.sizes:
             return expected_S
-        size_R, cost_R = np.array(self.costs).T
-        count = {size: self._parameters(size) + OVERHEAD for size in set(size_R.tolist())}
-        unit = float(cost_R.sum()) / sum(count[size] for size in size_R.tolist())
+        sizes, cost_R = self.runs.costs.sizes.tolist(), np.array(self.runs.costs.costs)
+        count = {size: self._parameters(size) + OVERHEAD for size in set(sizes)}
+        unit = float(cost_R.sum()) / sum(map(count.__getitem__, sizes))
+        size_R = np.array(sizes)
         at_SR = np.array(self.problem.sizes)[:, None] == size_R
         cost_S: Floats = (expected_S * unit + at_SR @ cost_R) / (1 + at_SR.sum(axis=1))
         return cost_S
@@ -163,23 +161,13 @@ class PairDesign:
         return len(used) < len(self.problem.seeds) or any(seed not in used for seed in self.problem.seeds)
 
     def _used_at(self, mix: int, baseline: int) -> set[int]:
-        at_mix, at_baseline = self._used
-        return at_mix[self.problem.sizes[mix]] | at_baseline[self.problem.sizes[baseline]]
-
-    @cached_property
-    def _used(self) -> tuple[Mapping[int, set[int]], Mapping[int, set[int]]]:
-        """The seeds that the comparison's blocks have used, by size of the mix and by size of the baseline."""
-        at_mix, at_baseline = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
-        for block in self.runs.blocks:
-            at_mix[block.mix_size].add(block.seed)
-            at_baseline[block.baseline_size].add(block.seed)
-        return at_mix, at_baseline
+        sizes, none = self.problem.sizes, set[int]()
+        return self.runs.seeds_of_mix.get(sizes[mix], none) | self.runs.seeds_of_baseline.get(sizes[baseline], none)
 
     @cached_property
     def _seeds(self) -> list[int]:
         """The seeds, those that the comparison's blocks have used least often first."""
-        used = Counter(block.seed for block in self.runs.blocks)
-        return sorted(self.problem.seeds, key=lambda seed: used[seed])
+        return sorted(self.problem.seeds, key=lambda seed: self.runs.uses[seed])
 
 
 @lru_cache(maxsize=4096)

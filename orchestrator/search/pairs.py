@@ -21,7 +21,7 @@ from orchestrator.search.base import (
 )
 from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
 from orchestrator.search.next_pair import PairDesign
-from orchestrator.search.next_run import TransitionDesign, design_of
+from orchestrator.search.next_run import TransitionDesign
 from orchestrator.transition.evidence import Block
 
 Aim = Literal["decide", "factor", "locate"]
@@ -98,8 +98,7 @@ class Pairs(Searcher):
 
     def design_with(self, pair: Compared, runs: ComparedRuns) -> PairDesign:
         """Return the design of a comparison's next block after other blocks."""
-        costs = runs.costs(self.ledger.run_cost)
-        return PairDesign(self.problem, *pair, runs, costs, self.settings.error)
+        return PairDesign(self.problem, *pair, runs, self.settings.error)
 
     def choose(
         self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
@@ -136,7 +135,7 @@ class _Decision:
                 own = self._compared[key]
                 if own is self._ledger.compared[key]:  # The ledger only has what the searcher has asked for.
                     own = self._compared[key] = own.branch()
-                own.add(item, self._ledger.pair_of(item))
+                own.add(item, self._ledger.pair_of(item), self._ledger.run_cost)
         self._wait_for(run for run in requests_of(*items) if run not in self._searcher.results)
         return items
 
@@ -148,16 +147,18 @@ class _Decision:
 
     def unfinished(self) -> list[Request]:
         """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
-        blocks = [
-            block
+        open_runs = [
+            run
             for (mix, baseline), runs in self._compared.items()
             if not {mix, baseline} & self._searcher.stopped
-            for block in runs.open.values()
+            for both in runs.open_runs.values()
+            for run in both
         ]
+        known = self._searcher.results
+        missing = [run for run in dict.fromkeys(open_runs) if run not in self.pending and run not in known]
         # The sweep may extend a sweep with more sizes and seeds.
-        sizes, seeds, known = self._problem.sizes, self._problem.seeds, self._searcher.results
-        runs = [run for run in requests_of(*blocks) if run.size in sizes and run.seed in seeds]
-        return [run for run in runs if run not in known and run not in self.pending]
+        sizes, seeds = self._problem.sizes, self._problem.seeds
+        return [run for run in missing if run.size in sizes and run.seed in seeds]
 
     def next(self, room: int) -> Sequence[Request | Block]:
         """Return the next blocks or runs of one mix, or an empty sequence if no mix needs any."""
@@ -202,7 +203,9 @@ class _Decision:
     def _completes_soon(self, pair: tuple[str, str]) -> bool:
         """Return True if all open blocks of a comparison are about to be complete. With few slots, it takes less
         training to place the next block after they are."""
-        pending = [run for run in requests_of(*self._compared[pair].open.values()) if run in self.pending]
+        if not self._ending:
+            return False
+        pending = [run for both in self._compared[pair].open_runs.values() for run in both if run in self.pending]
         return bool(pending) and self._ending.issuperset(pending)
 
     def _is_served(self, pair: Compared) -> bool:
@@ -211,11 +214,13 @@ class _Decision:
         return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
-        pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]
         share *= self._searcher.budgets[mix]
-        runs = self._ledger.ended[mix] + len(pending)
-        cost = self._ledger.spent[mix] + sum(pending)
-        return runs < share * self._settings.max_runs and cost < share * self._settings.most_spent
+        if self._ledger.ended[mix] + len(self._pending_of[mix]) >= share * self._settings.max_runs:
+            return False
+        if self._settings.max_cost is None:
+            return True
+        pending = [self._ledger.costs.cost(run.size) for run in self._pending_of[mix]]
+        return self._ledger.spent[mix] + sum(pending) < share * self._settings.most_spent
 
     def _runs_left(self, mix: str) -> int:
         used = self._ledger.ended[mix] + len(self._pending_of[mix])
@@ -228,5 +233,4 @@ class _Decision:
         return self._searcher.design_with(pair, runs)
 
     def _transition(self, mix: str) -> TransitionDesign:
-        outcomes = tuple((size, learned) for size, _, learned in self._ledger.outcomes[mix])
-        return design_of(self._problem, mix, outcomes)
+        return self._ledger.transition(mix)

@@ -12,27 +12,23 @@ from markupsafe import Markup
 
 from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, in_training, read_known
+from orchestrator.catalog.summary import MixSummary, Summary
+from orchestrator.catalog.summary_cache import read_summary
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
 from orchestrator.home.sweeps import UnreadableError
-from orchestrator.machine.state import State
 from orchestrator.record.tracker import StoreError
-from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure
 from orchestrator.report.figures.style import WIDTH_IN, inline_svg
 from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
-from orchestrator.report.rows import targets
-from orchestrator.report.side_by_side import can_scale, comparison_sentences, finding, scaling_words
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.transitions import verdict_lines
+from orchestrator.report.side_by_side import can_scale, comparison_sentences, scaling_words
 from orchestrator.space.runs import RunInTraining
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import exact
-from orchestrator.transition.types import CONFIDENCE, LEVEL
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Verdict
 
 REFRESH_S = 30
 """Seconds between updates of the page while a sweep runs."""
@@ -75,7 +71,7 @@ class SweepPages:
             for place, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
-        axes = spans(entry["stored"].answer for entry in entries if entry["stored"])
+        axes = spans(entry["summary"] for entry in entries if entry["summary"])
         now = datetime.now(UTC)
         return render(
             "index.html.j2",
@@ -88,7 +84,7 @@ class SweepPages:
             legend=HOW_TO_READ if any(entry["verdicts"] for entry in entries) else "",
             refresh=REFRESH_S if running else None,
             scales=[f"{axis} {exact(low)} to {exact(high)}" for axis, (low, high) in axes.items()],
-            intervals=lambda answer: intervals(answer, axes[answer.size_axis]),
+            intervals=lambda summary: intervals(summary.mixes, axes[summary.size_axis]),
             age=lambda when: age(now, when),
         )
 
@@ -178,33 +174,37 @@ class SweepPages:
     def _stored(self, sweep_id: str) -> StoredSweep | UnreadableError:
         return self._once("read", sweep_id, lambda: read_known(self.home, sweep_id))
 
+    def _summary(self, sweep_id: str) -> Summary | UnreadableError:
+        return self._once(
+            "summary", sweep_id, lambda: read_summary(self.home, sweep_id, lambda: self._stored(sweep_id))
+        )
+
     def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
         """Return a sweep on the page for its template, with runs in training and requests to stop in words."""
-        stored = self._stored(sweep_id)
+        summary = self._summary(sweep_id)
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
-        if isinstance(stored, UnreadableError):
-            empty: dict[str, Any] = {"stored": None, "about": "", "verdicts": (), "figure": "", "links": {}}
+        if isinstance(summary, UnreadableError):
+            empty: dict[str, Any] = {"summary": None, "about": "", "verdicts": (), "figure": "", "links": {}}
             return (
                 entry
                 | empty
-                | {"state": "unreadable", "why": str(stored), "report": stored.report, "answer": stored.answer}
+                | {"state": "unreadable", "why": str(summary), "report": summary.report, "answer": summary.answer}
             )
-        answer, spec = stored.answer, stored.spec
-        if stored.state is State.RUNNING:
+        if summary.is_running and isinstance(stored := self._stored(sweep_id), StoredSweep):
             ended = frozenset(run.key for run in stored.runs)
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
-            entry["training"] = [_training_words(run, spec.size_axis, spec.target) for run in unfinished]
+            entry["training"] = [_training_words(run, summary.size_axis, summary.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
             entry["stopping"] = [mix or "the whole sweep" for mix in requests if mix not in stored.stopped]
         return entry | {
-            "stored": stored,
-            "state": stored.state.value,
-            "about": ", ".join(filter(None, (spec.title, spec.profile, answer.subject, changed_words(spec)))),
-            "headline": " ".join(finding(answer)) if shown else "see its report for the answer",
-            "verdicts": verdict_lines(answer) if shown else (),
-            "damage": stored.damage,
-            "paragraphs": how_sure(answer) if shown else (),
-            "figure": f"{sweep_id}.svg?{len(stored.runs)}" if shown and stored.runs else "",
+            "summary": summary,
+            "state": summary.state,
+            "about": summary.about,
+            "headline": " ".join(summary.findings) if shown else "see its report for the answer",
+            "verdicts": summary.verdicts if shown else (),
+            "damage": summary.damage,
+            "paragraphs": summary.paragraphs if shown else (),
+            "figure": f"{sweep_id}.svg?{summary.ended}" if shown and summary.ended else "",
         }
 
 
@@ -234,34 +234,33 @@ def age(now: datetime, then: datetime) -> str:
     return "just now"
 
 
-def spans(answers: Iterable[Answer]) -> dict[str, tuple[float, float]]:
-    """Return the ends of each size axis over all answers that use it."""
+def spans(summaries: Iterable[Summary]) -> dict[str, tuple[float, float]]:
+    """Return the ends of each size axis over all sweeps that use it."""
     sizes: dict[str, list[float]] = {}
-    for answer in answers:
-        sizes.setdefault(answer.size_axis, []).extend(count.size for count in answer.counts)
+    for summary in summaries:
+        sizes.setdefault(summary.size_axis, []).extend(summary.offered)
     return {axis: (min(values), max(values)) for axis, values in sizes.items()}
 
 
-def intervals(answer: Answer, span: tuple[float, float]) -> list[dict[str, Any]]:
-    """Return the mixes of an answer as bars for the template, on a logarithmic axis from ``span[0]`` to ``span[1]``.
+def intervals(mixes: Sequence[MixSummary], span: tuple[float, float]) -> list[dict[str, Any]]:
+    """Return the mixes of a sweep as bars for the template, on a logarithmic axis from ``span[0]`` to ``span[1]``.
 
     Places on the axis are in percent. ``ends`` is None without a bar; an open end is at the edge of the axis.
     """
-    colors = styles_of(mix.mix for mix in answer.mixes)
+    colors = styles_of(mix.mix for mix in mixes)
 
     def place(size: float) -> float:
         share = math.log(size / span[0]) / math.log(span[1] / span[0]) if span[1] > span[0] else 0.5
         return round(100 * min(max(share, 0.0), 1.0), 1)
 
     made = []
-    for row in targets(answer):
-        transition = row.task.transition
-        bar = bar_of(transition.relative, transition.verdict, row.smallest.size, row.largest.size)
+    for mix in mixes:
+        bar = bar_of(Estimate(mix.value, mix.low, mix.high), Verdict(mix.verdict), *mix.tested)
         ends, is_open, value = None, False, None
-        if bar is not None and transition.points and not bar.low is bar.high is None:
+        if bar is not None and mix.has_points and not bar.low is bar.high is None:
             ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
             is_open = bar.low is None or bar.high is None
             value = None if bar.value is None else place(bar.value)
-        words = {"mix": row.mix, "words": row.size_words, "compared": row.compared, "color": colors[row.mix][0]}
+        words = {"mix": mix.mix, "words": mix.transition, "compared": mix.compared, "color": colors[mix.mix][0]}
         made.append(words | {"ends": ends, "is_open": is_open, "value": value})
     return made

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, expit, logit, ndtr
 
 from orchestrator.transition.types import LEVEL, Floats, Point
 
@@ -144,9 +143,11 @@ class Crossing:
         return np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
 
 
-def _rounded(log_D: Floats32) -> Floats32:
-    rounded_D: Floats32 = np.rint(log_D * ROUNDING) / ROUNDING
-    return rounded_D
+def _round(log_D: Floats32) -> None:
+    """Round log likelihoods in place."""
+    log_D *= ROUNDING
+    np.rint(log_D, out=log_D)
+    log_D /= ROUNDING
 
 
 class Curves:
@@ -190,21 +191,16 @@ class Curves:
 
     def share(self, size: float) -> Floats:
         """Return the height of each logistic at a size, in (0, 1): M x K."""
+        from scipy.special import expit  # Takes .3 s to import, which commands that do not estimate save.
+
         share: Floats = expit(self.grid.slopes * (math.log(size) - self.midpoints[:, None]))
         return share
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
-        not_learned_F = not_learned(accuracy, self.floors)
-        top = float(self.grid.learned(accuracy).mean())
-        flat_RF = LUCK[:, None] * top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
-        kinds = (
-            self._all_or_nothing(size, accuracy, not_learned_F),
-            self._lapsing(self._shares(size, accuracy, not_learned_F), not_learned_F),
-            self._lapsing(self._graded(size, accuracy), not_learned_F),
-        )
-        density = np.concatenate([*(kind.ravel() for kind in kinds), flat_RF.ravel().astype(np.float32)])
-        return _rounded(np.log(density) * TEMPER)
+        total_D = np.zeros(self.all_cells, np.float32)
+        RunsOfSize(self, size, Workspace(self)).add(total_D, accuracy, 1)
+        return total_D
 
     def log_likelihood_if_settled(self, size: float, is_learned: bool) -> Floats32:
         """Return the tempered log likelihood that a run learned, or did not, in each cell.
@@ -212,6 +208,8 @@ class Curves:
         This is all that is known of a run that ended early because its outcome was settled: its accuracy at the end is
         unknown. A run learns if it would cover :data:`SETTLED` of the way from the floor to a perfect accuracy.
         """
+        from scipy.special import ndtr
+
         lapses_L11, steps_MKS = self.grid.lapses[:, None, None], _steps_at(self, size)
         can_learn_FA = self.grid.asymptotes >= self.floors[:, None] + SETTLED * (1 - self.floors[:, None])
         last = math.ceil(SETTLED * SHARES - 0.5)  # The first step of the share that reaches it.
@@ -225,14 +223,15 @@ class Curves:
         kinds = [((1 - lapses_L11) * chance_MKFA[:, :, None]).ravel() for chance_MKFA in chances]
         chance = np.concatenate([*kinds, np.repeat(LUCK, len(self.floors))])
         density = (chance if is_learned else 1 - chance) + NO_CURVE
-        return _rounded((np.log(density) * TEMPER).astype(np.float32))
+        log_D: Floats32 = (np.log(density) * TEMPER).astype(np.float32)
+        _round(log_D)
+        return log_D
 
-    def averaged(self, log_D: Floats32) -> Floats32:
-        """Return the log likelihood of all runs of one size, averaged over the shifts of the size."""
+    def average(self, log_D: Floats32) -> None:
+        """Average the log likelihood of all runs of one size over the shifts of the size, in place."""
         from scipy.ndimage import correlate1d  # Takes .3 s to import.
 
-        averaged = log_D.copy()
-        kinds = averaged[: self.cells].reshape(len(KINDS), len(self.midpoints), -1)
+        kinds = log_D[: self.cells].reshape(len(KINDS), len(self.midpoints), -1)
         # Relative to the best midpoint of each kind, slope and so on, likelihoods do not underflow near it.
         best = kinds.max(axis=1, keepdims=True)
         kinds -= best
@@ -240,39 +239,12 @@ class Curves:
         kinds[:] = correlate1d(kinds, self._effect, axis=1, mode="nearest")
         np.log(kinds, out=kinds)
         kinds += best
-        return _rounded(averaged)
-
-    # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
-
-    def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
-        learned_A = (self.grid.learned(accuracy) + OUTLIER).astype(np.float32)
-        learned_MKL = (self.share(size)[..., None] * (1 - self.grid.lapses)).astype(np.float32)
-        rise_MKLFA: Floats32 = learned_MKL[..., None, None] * (learned_A - not_learned_F[:, None])
-        return rise_MKLFA + self.grid.over_asymptotes(not_learned_F + np.float32(OUTLIER))
-
-    def _shares(self, size: float, accuracy: float, not_learned_F: Floats32) -> Floats32:
-        nothing_FA = self.grid.over_asymptotes(not_learned_F)
-        all_FA = np.broadcast_to(self.grid.learned(accuracy), nothing_FA.shape)
-        partly_SFA = part_of_the_way(accuracy, self.floors, self.grid.asymptotes)
-        density_SFA = np.concatenate([[nothing_FA], partly_SFA, [all_FA]])
-        steps_MKS = _steps_at(self, size)
-        density_MKC = steps_MKS @ density_SFA.astype(np.float32).reshape(len(density_SFA), -1)
-        density_MKFA: Floats32 = density_MKC.reshape(*steps_MKS.shape[:2], *nothing_FA.shape)
-        return density_MKFA
-
-    def _graded(self, size: float, accuracy: float) -> Floats32:
-        risen_MKFA, deviation_MKFA = _graded_at(self, size)
-        missed_MKFA = self.grid.over_asymptotes((accuracy - self.floors).astype(np.float32)) - risen_MKFA
-        near_MKFA: Floats32 = normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
-        return near_MKFA
-
-    def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32) -> Floats32:
-        lapses_L = self.grid.lapses.astype(np.float32)
-        lapsed_LFA = self.grid.over_asymptotes(lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
-        return density_MKFA[:, :, None] * (1 - lapses_L[:, None, None]) + lapsed_LFA
+        _round(log_D)
 
     def _crossing(self, level_LFA: Floats, other: Crossing | None = None) -> Crossing:
         """Return where the mean accuracy of each curve reaches a level: M x K x L x F x A, flat."""
+        from scipy.special import logit
+
         share_LFA = (level_LFA - self.floors[:, None]) / (self.tops - self.floors[:, None])
         # A floor near the level leaves no rise to cross it, so the crossing is set low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
@@ -290,15 +262,18 @@ class Curves:
                 runs_at[point.size][point.accuracy] += 1
             else:
                 settled_at.setdefault(point.size, Counter())[point.settled] += 1
-        total = np.zeros(self.all_cells)
+        total_D = np.zeros(self.all_cells)
+        at_size_D, workspace = np.empty(self.all_cells, np.float32), Workspace(self)
         for size, runs_with in runs_at.items():
-            at_size = np.zeros(self.all_cells, np.float32)
+            at_size_D[:] = 0
+            own = RunsOfSize(self, size, workspace)
             for accuracy, runs in runs_with.items():
-                at_size += runs * self.log_likelihood(size, accuracy)
+                own.add(at_size_D, accuracy, runs)
             for is_learned, runs in settled_at.get(size, Counter()).items():
-                at_size += runs * self.log_likelihood_if_settled(size, is_learned)
-            total += self.averaged(at_size)
-        return total
+                at_size_D += runs * self.log_likelihood_if_settled(size, is_learned)
+            self.average(at_size_D)
+            total_D += at_size_D
+        return total_D
 
     @cached_property
     def relative(self) -> Crossing:
@@ -309,6 +284,88 @@ class Curves:
     def absolute(self) -> Crossing:
         """Where each curve reaches an accuracy of :data:`LEVEL`."""
         return self._crossing(np.full_like(self.tops, LEVEL))
+
+
+class Workspace:
+    """Arrays for the densities of one run, which are written again for the next run. New arrays of this size for each
+    run would take as long as the arithmetic, because the system clears their memory.
+
+    ``kinds`` are views of ``all_D`` for the kinds of curve, M x K x L x F x A each, and ``flat_RF`` for flat curves.
+    """
+
+    def __init__(self, curves: Curves) -> None:
+        _, midpoints, slopes, _, floors, asymptotes = curves.shape
+        self.all_D = np.empty(curves.all_cells, np.float32)
+        self.kinds = self.all_D[: curves.cells].reshape(curves.shape)
+        self.flat_RF = self.all_D[curves.cells :].reshape(len(LUCK), floors)
+        self.unlapsed_MKFA = np.empty((midpoints, slopes, floors, asymptotes), np.float32)
+
+
+class RunsOfSize:
+    """Adds up the log likelihoods of runs of one size. What they share is computed once."""
+
+    # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
+
+    def __init__(self, curves: Curves, size: float, workspace: Workspace) -> None:
+        self._curves, self._grid, self._workspace = curves, curves.grid, workspace
+        share_MK1 = curves.share(size)[..., None]
+        self._learned_MKL11 = (share_MK1 * (1 - self._grid.lapses)).astype(np.float32)[..., None, None]
+        self._steps_MKS = _steps_at(curves, size)
+        self._risen_MKFA, self._deviation_MKFA = _graded_at(curves, size)
+        self._area_MKFA = self._deviation_MKFA * math.sqrt(2 * math.pi)
+        self._lapses_L = self._grid.lapses.astype(np.float32)
+
+    def add(self, total_D: Floats32, accuracy: float, runs: int) -> None:
+        """Add ``runs`` times the tempered log likelihood of a run's accuracy in each cell to ``total_D``, without a
+        shift of the size."""
+        not_learned_F = not_learned(accuracy, self._curves.floors)
+        learned_A, log_D = self._grid.learned(accuracy), self._workspace.all_D
+        flat_RF = LUCK[:, None] * float(learned_A.mean()) + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
+        self._workspace.flat_RF[:] = flat_RF
+        all_or_nothing, shares, graded = self._workspace.kinds
+        self._all_or_nothing(all_or_nothing, learned_A, not_learned_F)
+        self._shares(shares, accuracy, learned_A, not_learned_F)
+        self._graded(graded, accuracy, not_learned_F)
+        np.log(log_D, out=log_D)
+        log_D *= TEMPER
+        _round(log_D)
+        if runs > 1:
+            log_D *= runs
+        total_D += log_D
+
+    def _all_or_nothing(self, out_MKLFA: Floats32, learned_A: Floats, not_learned_F: Floats32) -> None:
+        rise_FA = (learned_A + OUTLIER).astype(np.float32) - not_learned_F[:, None]
+        np.multiply(self._learned_MKL11, rise_FA, out=out_MKLFA)
+        out_MKLFA += self._grid.over_asymptotes(not_learned_F + np.float32(OUTLIER))
+
+    def _shares(self, out_MKLFA: Floats32, accuracy: float, learned_A: Floats, not_learned_F: Floats32) -> None:
+        nothing_FA = self._grid.over_asymptotes(not_learned_F)
+        all_FA = np.broadcast_to(learned_A, nothing_FA.shape)
+        partly_SFA = part_of_the_way(accuracy, self._curves.floors, self._grid.asymptotes)
+        density_SFA = np.concatenate([[nothing_FA], partly_SFA, [all_FA]]).astype(np.float32)
+        density_MKFA = self._workspace.unlapsed_MKFA
+        flat_MKC = density_MKFA.reshape(*density_MKFA.shape[:2], -1)
+        np.matmul(self._steps_MKS, density_SFA.reshape(len(density_SFA), -1), out=flat_MKC)
+        self._lapse(out_MKLFA, density_MKFA, not_learned_F)
+
+    def _graded(self, out_MKLFA: Floats32, accuracy: float, not_learned_F: Floats32) -> None:
+        # The density of a normal distribution, as in normal(), written in place.
+        density_MKFA = self._workspace.unlapsed_MKFA
+        above_FA = self._grid.over_asymptotes((accuracy - self._curves.floors).astype(np.float32))
+        np.subtract(above_FA, self._risen_MKFA, out=density_MKFA)
+        density_MKFA /= self._deviation_MKFA
+        density_MKFA *= density_MKFA
+        density_MKFA *= -0.5
+        np.exp(density_MKFA, out=density_MKFA)
+        density_MKFA /= self._area_MKFA
+        density_MKFA *= np.float32(1 - OUTLIER)
+        self._lapse(out_MKLFA, density_MKFA, not_learned_F)
+
+    def _lapse(self, out_MKLFA: Floats32, density_MKFA: Floats32, not_learned_F: Floats32) -> None:
+        """Write the density of runs of which some lapse."""
+        lapsed_LFA = self._grid.over_asymptotes(self._lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
+        np.multiply(density_MKFA[:, :, None], 1 - self._lapses_L[:, None, None], out=out_MKLFA)
+        out_MKLFA += lapsed_LFA
 
 
 class LevellingCurves(Curves):
@@ -389,6 +446,8 @@ def not_learned(accuracy: float, floors: Floats) -> Floats32:
 
 def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floats:
     """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
+    from scipy.special import ndtr
+
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
     rise_FA = np.maximum(asymptotes - floors[:, None], CLEAR)  # Plateaus below have no prior.
     below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
@@ -399,6 +458,8 @@ def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floa
 @lru_cache(maxsize=1)
 def _table() -> tuple[Floats, Floats]:
     """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
+    from scipy.special import betainc, expit
+
     places = np.linspace(-LOGITS, LOGITS, TABLE)
     at = expit(places)[:, None]
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
@@ -410,6 +471,8 @@ def _table() -> tuple[Floats, Floats]:
 @lru_cache(maxsize=64)
 def _steps_at(curves: Curves, size: float) -> Floats32:
     """Return the probability of each step of the share that a run of a size learns: M x K x S."""
+    from scipy.special import expit, logit
+
     places, steps = _table()
     share = np.clip(curves.share(size), expit(-LOGITS), expit(LOGITS))
     at = (logit(share) - places[0]) / (places[1] - places[0])

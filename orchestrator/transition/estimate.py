@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from orchestrator.transition.curves import BINS, KINDS, LUCK, RISEN, Crossing, Curves, curves_for, levelling_off
 from orchestrator.transition.types import (
@@ -94,6 +93,8 @@ class Posterior:
         levelling = levelling_off(self.curves)
         log_levelling, weights, _ = _weights(levelling, points)
         log_odds = math.log(LEVELLING_PRIOR / (1 - LEVELLING_PRIOR)) + log_levelling - log_total
+        from scipy.special import expit
+
         probability = float(expit(log_odds))
         if probability >= needed:
             self.p_levels_off = probability

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate, dropwhile
 
@@ -20,10 +21,18 @@ def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
     risen = list(dropwhile(lambda share: not share.learned, shares))
     if len(risen) < 2 or all(share.learned == share.tried for share in risen):
         return False
-    from scipy.stats import hypergeom  # Takes .8 s to import.
-
     tried, learned = (list(accumulate(getattr(share, kind) for share in risen)) for kind in ("tried", "learned"))
     return any(
-        hypergeom.sf(good - 1, tried[-1], learned[-1], smaller) <= RARER
+        _fisher(good, smaller, learned[-1], tried[-1]) <= RARER
         for smaller, good in zip(tried[:-1], learned[:-1], strict=True)
     )
+
+
+def _fisher(good: int, drawn: int, all_good: int, all_: int) -> float:
+    """Return the probability that at least ``good`` of ``drawn`` runs learned, if ``all_good`` of ``all_`` runs did and
+    were drawn at random. Integers make it exact, and scipy.stats would take .8 s to import."""
+    ways = (
+        math.comb(all_good, count) * math.comb(all_ - all_good, drawn - count)
+        for count in range(good, min(drawn, all_good) + 1)
+    )
+    return sum(ways) / math.comb(all_, drawn)

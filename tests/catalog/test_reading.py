@@ -87,10 +87,10 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(home: Home, tmp_path: Pa
     code = (
         "from pathlib import Path\n"
         "from orchestrator.catalog.reading import read_sweep\nfrom orchestrator.home.directories import Home\n"
-        "from orchestrator.catalog.listings import status_json\n"
-        f"status_json(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
+        "from orchestrator.catalog.summary import summarize\n"
+        f"summarize(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))"
     )
-    assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib") == []
+    assert imported(code, "torch", "ray", "mlflow", "pandas", "matplotlib", "scipy.stats") == []
 
 
 IDS = (

@@ -6,12 +6,14 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
 
-from orchestrator.catalog.listings import run_view, status_json, status_view, sweeps_view
-from orchestrator.catalog.reading import find_run, read_sweep
+from orchestrator.catalog.listings import run_view, status_view, sweeps_view
+from orchestrator.catalog.reading import StoredSweep, find_run, read_sweep
+from orchestrator.catalog.summary import RunStatus, ended_runs, status_json, summarize, unfinished_runs
 from orchestrator.cost import cost_of, run_seconds
 from orchestrator.home.directories import Home
 from orchestrator.report.rows import targets
@@ -32,18 +34,26 @@ def shown(view: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()
 
 
+def every_run(stored: StoredSweep) -> tuple[RunStatus, ...]:
+    return (*ended_runs(stored), *unfinished_runs(stored))
+
+
+def status_of(stored: StoredSweep) -> dict[str, Any]:
+    return status_json(summarize(stored), every_run(stored))
+
+
 def test_the_status_of_a_finished_sweep_has_findings_and_savings(home: Home) -> None:
     sweep_spec = spec()
     runs = [run for run in runs_of(sweep_spec) if run.size in (16, 24, 48, 64)]
     stored = read_sweep(home, write_sweep(home, sweep_spec, runs=runs).id)
-    status = status_json(stored)
+    status = status_of(stored)
     add, mixed = status["mixes"]
     assert (add["done"], add["learned"], mixed["done"], mixed["learned"]) == (8, 3, 8, 6)
     assert (add["verdict"], add["training"]) == ("found", 0)
     # Seconds are a tenth of the size, so the cost of the grid is known exactly: 300 units, 2 mixes, 2 seeds.
     assert status["cost"]["spent_s"] == pytest.approx(4 * (16 + 24 + 48 + 64) / 10)
     assert status["cost"]["grid_s"] == pytest.approx(4 * 300 / 10)
-    text = shown(status_view(stored))
+    text = shown(status_view(summarize(stored)))
     assert add["transition"] in text, "no markup of rich's"
     assert "finished, started 20" in text
     cost = "16 runs trained for 1 min 01 s; every size with 2 seeds (32 runs) would take about 2 min 00 s"
@@ -51,7 +61,7 @@ def test_the_status_of_a_finished_sweep_has_findings_and_savings(home: Home) -> 
     assert (
         "No difference between add+prod and add has been shown yet: at units 16 to 64, 6 of 8 add+prod models" in text
     )
-    assert f"add+prod {mixed['transition']}, no difference shown (1:1)" in shown(sweeps_view([stored]))
+    assert f"add+prod {mixed['transition']}, no difference shown (1:1)" in shown(sweeps_view([summarize(stored)]))
 
 
 def test_the_status_of_a_running_sweep_has_runs_in_training(home: Home) -> None:
@@ -60,18 +70,18 @@ def test_the_status_of_a_running_sweep_has_runs_in_training(home: Home) -> None:
     (key,) = leave_stack(home, sweep, [runs[4]], evaluations=3)
     with home.sweep(sweep.id).driving():
         stored = read_sweep(home, sweep.id)
-        assert status_json(stored)["mixes"][0]["training"] == 1
-        text = shown(status_view(stored))
+        assert status_of(stored)["mixes"][0]["training"] == 1
+        text = shown(status_view(summarize(stored)))
         assert "running, started" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
         assert "training" in shown(run_view(*find_run(home, key)))
     assert "`run --resume` continues the run" in shown(run_view(*find_run(home, key)))
-    interrupted = status_json(read_sweep(home, sweep.id))
+    interrupted = status_of(read_sweep(home, sweep.id))
     assert [mix["training"] for mix in interrupted["mixes"]] == [0, 0], "nothing trains now"
 
 
 def test_no_cost_is_shown_before_a_run_has_ended(home: Home) -> None:
-    text = shown(status_view(read_sweep(home, write_sweep(home, runs=(), answered=False).id)))
+    text = shown(status_view(summarize(read_sweep(home, write_sweep(home, runs=(), answered=False).id))))
     assert "No run has ended yet." in text
     assert "every size" not in text
 
@@ -80,7 +90,7 @@ def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     runs = runs_of(spec())
     outcomes = {0: failed(), 1: diverged(runs[1])}
     stored = read_sweep(home, write_sweep(home, runs=runs, outcomes=outcomes).id)
-    data = json.loads(json.dumps(status_json(stored)))
+    data = json.loads(json.dumps(status_of(stored)))
     assert data["state"] == "finished"
     assert [mix["mix"] for mix in data["mixes"]] == ["add", "add+prod"]
     assert (data["mixes"][0]["failed"], data["mixes"][0]["diverged"]) == (1, 1)
@@ -88,15 +98,15 @@ def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
     assert done == stored.answer.runs == sum(row.answer.runs for row in targets(stored.answer)) == len(runs) - 1
     assert len(data["runs"]) == data["cost"]["runs"] == len(runs)
     assert data["runs"][0]["accuracy"] is None
-    assert "add: 1 diverged, 1 failed" in shown(status_view(stored))
+    assert "add: 1 diverged, 1 failed" in shown(status_view(summarize(stored)))
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_every_row_fits_the_terminal(home: Home, width: int) -> None:
     specs = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
     for stored in [read_sweep(home, write_sweep(home, sweep_spec).id) for sweep_spec in specs]:
-        lines = shown(status_view(stored, runs=True), width).splitlines()
-        listed = shown(sweeps_view([stored]), width).splitlines()
+        lines = shown(status_view(summarize(stored), every_run(stored)), width).splitlines()
+        listed = shown(sweeps_view([summarize(stored)]), width).splitlines()
         assert max(map(len, [*lines, *listed])) <= width
         assert any(stored.id in line for line in listed)
         for row in targets(stored.answer) if width >= 80 else ():
@@ -118,8 +128,8 @@ def test_sweeps_of_one_space_are_distinguished_by_their_changes(
     sweep_spec, home = load_space("add_vs_add_prod", "smoke", overrides), Home(tmp_path)
     assert changed_words(sweep_spec) == words
     stored = read_sweep(home, write_sweep(home, sweep_spec, runs=[]).id)
-    assert words in shown(sweeps_view([stored]))
-    assert words in shown(status_view(stored))
+    assert words in shown(sweeps_view([summarize(stored)]))
+    assert words in shown(status_view(summarize(stored)))
     assert changed_words(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.directories import Home
-from orchestrator.home.run_files import ProbeResult, write_origin, write_result
+from orchestrator.home.journal import recall
+from orchestrator.home.run_files import Origin, ProbeResult, read_origin, write_origin, write_result
 from orchestrator.home.run_store import RunStore
-from tests.catalog.fabricated import write_sweep
+from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import command, started
 from tests.engine.test_campaign import GOOD
 from tests.scripted import FAMILY, trained
@@ -170,6 +171,37 @@ def test_rm_removes_runs_that_a_sweep_trained_or_refers_to_except_those_that_ano
     with other.driving():
         assert RunStore(other.home, other.id).claim(keys[0])
         assert RunStore(home, existing).own_keys() == keys[1:]
+
+
+@pytest.mark.parametrize("mention", ['"key":"%s"', '{"damaged: %s.', '"runs/%s/outcome.json"'])
+def test_rm_keeps_a_run_that_another_journal_names_anywhere(tmp_path: Path, mention: str) -> None:
+    home = Home(tmp_path)
+    existing = write_sweep(home, spec(sizes=[8])).id
+    keys = RunStore(home).stored_keys()
+    other = home.sweep("other-1")
+    other.directory.mkdir(parents=True)
+    other.journal.write_text(mention % keys[1] + "\n")
+    assert RunStore(home, existing).own_keys() == [key for key in keys if key != keys[1]]
+
+
+def test_only_runs_that_no_other_sweep_names_are_opened_to_find_own_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home has thousands of runs, and the owner of most of them follows from the journals."""
+    home = Home(tmp_path)
+    first, second = (write_sweep(home, spec(seed=seed, seeds=1, sizes=[8])).id for seed in (0, 1))
+    leave_run(RunStore(home, first), "unnamed", runs_of(spec())[0], outcome_of(runs_of(spec())[0]))
+    opened: list[str] = []
+
+    def opens(directory: Path) -> Origin | None:
+        opened.append(directory.name)
+        return read_origin(directory)
+
+    monkeypatch.setattr("orchestrator.home.run_store.read_origin", opens)
+    own = RunStore(home, first).own_keys()
+    named = {entry.key for entry in recall(home.sweep(first)).ended}
+    assert (set(own), opened) == (named | {"unnamed"}, ["unnamed"])
+    assert named.isdisjoint(RunStore(home, second).own_keys())
 
 
 def test_the_directory_entry_of_a_run_is_flushed_like_its_content(

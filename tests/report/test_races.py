@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from orchestrator.report.races import Bounds, SpeedUp, median, speed_ups
 from orchestrator.search.base import Request
@@ -31,6 +32,14 @@ def test_a_median_only_needs_the_side_of_a_censored_extreme() -> None:
 def test_too_few_pairs_give_no_interval() -> None:
     """With four pairs, the range of all values contains the median with a probability of only 7/8."""
     assert median(exactly(1.0, 2.0, 2.0, 4.0)) == Estimate(2.0, None, None)
+
+
+@pytest.mark.parametrize("pairs", [*range(1, 40), 400])
+def test_an_interval_ends_at_the_order_statistics_of_the_sign_test(pairs: int) -> None:
+    place = int(binom.ppf(0.05, pairs, 0.5))
+    interval = median(exactly(*(float(ratio) for ratio in range(1, pairs + 1))))
+    ends = (float(place), float(pairs + 1 - place)) if place else (None, None)
+    assert (interval.low, interval.high) == ends
 
 
 @pytest.mark.parametrize("pairs", [5, 9, 20])

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import fisher_exact
 
 from orchestrator.catalog.export import page_of
 from orchestrator.home.directories import Home
@@ -163,6 +165,14 @@ def test_learning_becomes_rarer_with_size_only_if_chance_cannot_explain_it() -> 
     assert not is_rarer_with_size(shares(0, 4, 4, 3, 4))
     assert not is_rarer_with_size(shares(0, 0, 2, 4))
     assert not is_rarer_with_size(shares(1, 0, tried=1))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        learned, most = [int(count) for count in rng.integers(0, 13, 3)], 12
+        risen = learned[next((place for place, count in enumerate(learned) if count), 3) :]
+        splits = [(sum(risen[:k]), most * k, sum(risen[k:]), most * (len(risen) - k)) for k in range(1, len(risen))]
+        tables = [[[good, few - good], [late, many - late]] for good, few, late, many in splits]
+        expected = any(fisher_exact(table, alternative="greater").pvalue <= 0.01 for table in tables)
+        assert is_rarer_with_size(shares(*learned, tried=most)) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ import pytest
 
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
+from orchestrator.catalog.summary import mixes_of, summarize
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.sweeps import REPORT, ask_to_stop
 from orchestrator.record.tracker import StoreError
-from orchestrator.report.answer import Count
 from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.figures.comparisons import PHONE_IN
 from orchestrator.report.figures.style import WIDTH_IN
@@ -173,10 +173,14 @@ def test_bars_share_the_axis_of_all_sweeps(
     points = tuple(Point(size, 0, 0.5, 0.1) for size in (16, 64))
     estimate = transition(verdict, relative)
     made = make_answer(replace(estimate, points=points), transition(Verdict.FOUND, Estimate(30.0, 20.0, 40.0)))
-    others = [replace(made, counts=(Count(size, 0, 0), Count(16, 0, 0))) for size in (4, 256)]
-    assert spans([made, *others]) == {made.size_axis: (4, 256)}
-    bar = intervals(made, (8.0, 128.0))[0]
+    bar = intervals(mixes_of(made), (8.0, 128.0))[0]
     assert (bar["ends"], bar["is_open"], bar["value"]) == (ends, is_open, value)
+
+
+def test_the_axis_spans_the_sizes_of_all_sweeps(home: Home) -> None:
+    sizes = ([8, 16], [4, 32], [16, 256])
+    stored = [read_sweep(home, write_sweep(home, spec(sizes=own), runs=()).id) for own in sizes]
+    assert spans(map(summarize, stored)) == {"units": (4, 256)}
 
 
 def test_links_work_and_an_outage_is_reported(home: Home) -> None:

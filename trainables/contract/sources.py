@@ -111,6 +111,12 @@ def source_hash(name: str) -> str:
     return _known[module]
 
 
+def files_of(module_name: str) -> list[Path]:
+    """Return the files of a module from outside this project, which has been imported, and of the modules that it
+    imports from its own folder; none if they are unknown."""
+    return list(_own_files(module_name).values())
+
+
 def reload_changed(module_name: str) -> None:
     """Import a module and those of its folder again if one of their files has changed since. Otherwise a notebook would
     train the code that it imported first. May raise any exception of these modules."""

@@ -1,0 +1,280 @@
+"""What listings show of a sweep, as plain values: for `sweeps`, `status` and the page of all sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from orchestrator.catalog.reading import StoredSweep
+from orchestrator.cost import cost_of
+from orchestrator.home.run_files import directory_bytes
+from orchestrator.machine.state import State
+from orchestrator.report.answer import Answer
+from orchestrator.report.answer_table import head_of
+from orchestrator.report.rows import targets
+from orchestrator.report.side_by_side import finding
+from orchestrator.report.words.changes import changed_words
+from orchestrator.report.words.costs import cost
+from orchestrator.report.words.explanation import Paragraph, how_sure
+from orchestrator.report.words.findings import evidence_words
+from orchestrator.report.words.transitions import verdict_line, verdict_lines
+
+
+@dataclass(frozen=True)
+class MixSummary:
+    """One mix of a sweep.
+
+    Attributes:
+        done: Number of runs behind its transition.
+        verdict, value, low, high: Its transition on the size axis.
+        transition, parameters: The same as text, and in parameters.
+        words: Its own answer in a line.
+        compared: Its comparison with the baseline as text, ``""`` without a baseline.
+        tested: The smallest and the largest size with a run.
+        has_points: True if a run counts for the transition.
+    """
+
+    mix: str
+    done: int
+    learned: int
+    diverged: int
+    failed: int
+    verdict: str
+    transition: str
+    parameters: str
+    value: int | float | None
+    low: int | float | None
+    high: int | float | None
+    words: str
+    compared: str
+    tested: tuple[int, int]
+    has_points: bool
+
+
+@dataclass(frozen=True)
+class PlainParagraph:
+    """A paragraph of an explanation (:class:`~orchestrator.report.words.explanation.Paragraph`)."""
+
+    label: str
+    text: str
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run that ended, is in training or was interrupted: its status, its last step, and its accuracy on the target
+    there."""
+
+    key: str
+    mix: str
+    size: int
+    seed: int
+    status: str
+    step: int
+    accuracy: int | float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One sweep.
+
+    Attributes:
+        begun, changed: Times in ISO 8601, in UTC.
+        state, failure: State of the sweep in a word and, if it failed, why.
+        offered: The smallest and the largest size on the axis of its answer.
+        runs: Number of runs behind the transitions, and ``ended`` of all runs that ended.
+        cost: Cost so far by name, and ``cost_words`` as text, ``""`` without runs.
+        run_bytes: Bytes of the runs on disk, and ``directory_bytes`` of the sweep's directory.
+        head, parameters, learned: A line above the table of transitions, and words in its header.
+        findings, evidence, verdicts, paragraphs: Its answer as text.
+        about: A few words below its question on the page of all sweeps.
+        resume: The command that resumes the sweep if it was interrupted, else ``""``.
+    """
+
+    id: str
+    space: str
+    question: str
+    profile: str
+    changes: str
+    state: str
+    failure: str
+    begun: str
+    changed: str
+    size_axis: str
+    sizes: tuple[int, ...]
+    offered: tuple[int, int]
+    target: str
+    mixes: tuple[MixSummary, ...]
+    unfinished: tuple[RunStatus, ...]
+    damage: tuple[str, ...]
+    runs: int
+    ended: int
+    cost: dict[str, int | float | None]
+    cost_words: str
+    run_bytes: int
+    directory_bytes: int
+    head: str
+    parameters: str
+    learned: str
+    findings: tuple[str, ...]
+    evidence: str
+    verdicts: tuple[str, ...]
+    paragraphs: tuple[PlainParagraph, ...]
+    about: str
+    resume: str
+
+    @property
+    def state_words(self) -> str:
+        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
+        return f"{self.state}: {self.failure}" if self.failure else self.state
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == State.RUNNING.value
+
+    @property
+    def begun_at(self) -> datetime:
+        return datetime.fromisoformat(self.begun)
+
+    @property
+    def changed_at(self) -> datetime:
+        return datetime.fromisoformat(self.changed)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes of its directory and its runs (which sweeps may share), without MLflow and training data."""
+        return self.run_bytes + self.directory_bytes
+
+    @property
+    def words(self) -> str:
+        """Each mix with its transition and its comparison with its baseline, in one line."""
+        return words_of(self.mixes)
+
+    def training(self, mix: str) -> int:
+        """Return the number of runs of a mix that train now."""
+        return sum(run.mix == mix for run in self.unfinished) if self.is_running else 0
+
+
+def summarize(stored: StoredSweep) -> Summary:
+    """Return what listings show of a sweep."""
+    spec, answer, total = stored.spec, stored.answer, cost_of(stored.spec, stored.runs)
+    changes = changed_words(spec)
+    return Summary(
+        id=stored.id,
+        space=spec.name,
+        question=spec.question,
+        profile=spec.profile,
+        changes=changes,
+        state=stored.state.value,
+        failure=stored.failure,
+        begun=stored.begun.isoformat(timespec="seconds"),
+        changed=stored.changed.isoformat(timespec="seconds"),
+        size_axis=spec.size_axis,
+        sizes=tuple(spec.sizes),
+        offered=(answer.counts[0].size, answer.counts[-1].size),
+        target=spec.target,
+        mixes=mixes_of(answer),
+        unfinished=unfinished_runs(stored),
+        damage=stored.damage,
+        runs=answer.runs,
+        ended=len(stored.runs),
+        cost=asdict(total) | {"share": total.share},
+        cost_words=cost(total) if stored.runs else "",
+        run_bytes=sum(map(directory_bytes, {run.directory for run in stored.runs})),
+        directory_bytes=directory_bytes(stored.sweep.files.directory),
+        head=head_of(answer),
+        parameters=answer.words.parameters,
+        learned=answer.words.learned,
+        findings=finding(answer),
+        evidence=evidence_words(answer),
+        verdicts=verdict_lines(answer),
+        paragraphs=tuple(map(_plain, how_sure(answer))),
+        about=", ".join(filter(None, (spec.title, spec.profile, answer.subject, changes))),
+        resume=stored.command() if stored.state is State.INTERRUPTED else "",
+    )
+
+
+def mixes_of(answer: Answer) -> tuple[MixSummary, ...]:
+    """Return a summary of each mix of an answer."""
+    return tuple(
+        MixSummary(
+            mix=row.mix,
+            done=row.answer.runs,
+            learned=row.answer.learned,
+            diverged=row.answer.diverged,
+            failed=row.answer.failed,
+            verdict=row.task.transition.verdict.value,
+            transition=row.size_words,
+            parameters=row.count_words,
+            value=row.task.transition.relative.value,
+            low=row.task.transition.relative.low,
+            high=row.task.transition.relative.high,
+            words=verdict_line(answer, row.answer),
+            compared=row.compared,
+            tested=(row.smallest.size, row.largest.size),
+            has_points=bool(row.task.transition.points),
+        )
+        for row in targets(answer)
+    )
+
+
+def words_of(mixes: Iterable[MixSummary]) -> str:
+    """Return each mix with its transition and its comparison with its baseline, in one line."""
+    parts = ([f"{mix.mix} {mix.transition}", mix.compared] for mix in mixes)
+    return "; ".join(", ".join(filter(None, words)) for words in parts)
+
+
+def unfinished_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
+    """Return the runs in training or interrupted."""
+    status, target = "training" if stored.state is State.RUNNING else "interrupted", stored.spec.target
+    return tuple(
+        RunStatus(run.key, run.config.label, run.config.size, run.config.seed, status, run.step, run.accuracy(target))
+        for run in stored.training
+    )
+
+
+def ended_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
+    """Return the runs that ended, in that order."""
+    target = stored.spec.target
+    return tuple(
+        RunStatus(
+            *(run.key, run.config.label, run.config.size, run.config.seed, run.outcome.status.value, run.outcome.steps),
+            run.outcome.accuracy.get(target),
+        )
+        for run in stored.runs
+    )
+
+
+def status_json(summary: Summary, runs: Sequence[RunStatus] | None = None) -> dict[str, Any]:
+    """Return the progress of a sweep, and with ``runs`` of its runs, as plain JSON values, with names that do not
+    change between versions. Times are ISO 8601 in UTC."""
+    return {
+        "id": summary.id,
+        "question": summary.question,
+        "profile": summary.profile,
+        "changes": summary.changes,
+        "state": summary.state,
+        "begun": summary.begun,
+        "changed": summary.changed,
+        "size_axis": summary.size_axis,
+        "sizes": list(summary.sizes),
+        "target": summary.target,
+        "mixes": [_mix_json(summary, mix) for mix in summary.mixes],
+        **({} if runs is None else {"runs": list(map(asdict, runs))}),
+        "cost": summary.cost,
+        "failure": summary.failure,
+        "damage": list(summary.damage),
+        "disk_bytes": summary.disk_bytes,
+    }
+
+
+def _mix_json(summary: Summary, mix: MixSummary) -> dict[str, Any]:
+    shown = ("verdict", "transition", "parameters", "value", "low", "high", "words")
+    counts = {name: getattr(mix, name) for name in ("mix", "done", "learned", "diverged", "failed")}
+    return {**counts, "training": summary.training(mix.mix), **{name: getattr(mix, name) for name in shown}}
+
+
+def _plain(paragraph: Paragraph) -> PlainParagraph:
+    return PlainParagraph(paragraph.label, paragraph.text, paragraph.points)

@@ -1,0 +1,225 @@
+"""Summaries of sweeps that ended, kept between commands: a home of 300 sweeps takes a minute to read and estimate anew.
+
+They are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``), never in a home:
+a home may be somebody else's, and a summary in it could say anything. A summary is a copy, and any of them can be
+deleted.
+
+A summary is believed only if everything that it was computed from is the same as then (:func:`_stamp`): the content of
+the journal and the search space, the files of each run by number, size and time of change, the source of this program,
+and for a family from outside its source and the list of code that this user trusts. It is kept only if nothing of it
+had changed since the sweep was read. Sweeps that are running, unfinished or damaged, and those of scripts and
+notebooks, are read anew each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import orchestrator
+from orchestrator.catalog.reading import StoredSweep, find_sweep, read_known
+from orchestrator.catalog.summary import Summary, summarize
+from orchestrator.home.directories import PROBES, Home, SweepDirectory
+from orchestrator.home.foreign_files import (
+    MOST_JOURNAL_BYTES,
+    MOST_SPACE_BYTES,
+    checked_key,
+    parse_json,
+    read_bytes,
+    typed,
+)
+from orchestrator.home.journal import Ended, read_journal
+from orchestrator.home.run_files import OUTCOME, directory_bytes
+from orchestrator.home.seals import CONTENTS
+from orchestrator.home.sweeps import UnreadableError
+from orchestrator.machine.state import State
+from orchestrator.trusted_code import list_path
+from trainables import IMPORTED_AT
+from trainables.contract.sources import files_of, is_outside
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 16 << 20
+"""Largest kept summary that is read."""
+SOURCES = ("orchestrator", "trainables", "search_spaces")
+"""Directories of the program, next to each other."""
+SUFFIXES = (".py", ".yaml")
+"""Ends of the names of its files."""
+PARTS = ("", OUTCOME, CONTENTS, PROBES)
+"""Paths in the directory of a run that tell whether a summary of it is still right."""
+QUIET_NS = 1_000_000_000
+"""Files must not have changed for this time before a sweep was read: clocks of file systems are coarse."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Content of a file: the summary, the keys of the runs and the files of code that it depends on, and the stamp of
+    all this."""
+
+    stamp: str
+    keys: tuple[str, ...]
+    code: tuple[str, ...]
+    summary: Summary
+
+
+def read_summary(
+    home: Home, sweep_id: str, read: Callable[[], StoredSweep | UnreadableError] | None = None
+) -> Summary | UnreadableError:
+    """Return the summary of a sweep, or the reason why it is unreadable. ``read`` reads the sweep if no summary of it
+    is kept."""
+    if (summary := find(home.sweep(sweep_id))) is not None:
+        return summary
+    stored = read_known(home, sweep_id) if read is None else read()
+    if isinstance(stored, UnreadableError):
+        return stored
+    try:
+        return keep(stored)
+    except Exception as error:
+        if not stored.spec.source:
+            raise
+        # As in read_known: a family from outside may raise anything.
+        return UnreadableError(stored.sweep.files, f"{stored.spec.family} raised {type(error).__name__}: {error}")
+
+
+def open_summary(home: Home, given: str | None) -> Summary:
+    """Return the summary of a sweep, named as for :func:`~orchestrator.catalog.reading.find_sweep`. Raises
+    ``UserError`` if the home does not have it, and :class:`UnreadableError` if its files are damaged."""
+    summary = read_summary(home, find_sweep(home, given))
+    if isinstance(summary, UnreadableError):
+        raise summary
+    return summary
+
+
+def find(files: SweepDirectory) -> Summary | None:
+    """Return the kept summary of a sweep, or None if there is none that is right."""
+    try:
+        content = read_bytes(_place(files), MOST_BYTES)
+        digest, _, body = content.partition(b"\n")
+        if not _is_own(_place(files)) or digest != hashlib.sha256(body).hexdigest().encode() or files.is_driven():
+            return None
+        entry = typed(Entry, parse_json(body))
+        is_same = entry.stamp == _stamp(files, entry.keys, entry.code)[0]
+        # Reports and figures in the sweep's directory come and go.
+        return replace(entry.summary, directory_bytes=directory_bytes(files.directory)) if is_same else None
+    except (OSError, ValueError):  # Missing, damaged or of another version: the sweep is read.
+        return None
+
+
+def keep(stored: StoredSweep) -> Summary:
+    """Return the summary of a sweep, and keep it if the sweep has ended."""
+    summary = summarize(stored)
+    if stored.state is not State.FINISHED or stored.damage or (code := _code(stored)) is None:
+        return summary
+    files = stored.sweep.files
+    try:
+        keys = tuple(dict.fromkeys(entry.key for entry in read_journal(files.journal) if isinstance(entry, Ended)))
+        stamp, changed_ns = _stamp(files, keys, code)
+        if changed_ns + QUIET_NS < stored.read_ns:
+            _write(_place(files), Entry(stamp, keys, code, summary))
+    except (OSError, ValueError) as error:  # A full or missing disk, for example: the next command computes it again.
+        log.info(f"the summary of {stored.id} was not kept: {error}")
+    return summary
+
+
+def forget(files: SweepDirectory) -> None:
+    """Delete the kept summary of a sweep."""
+    with suppress(OSError):
+        _place(files).unlink(missing_ok=True)
+        _place(files).parent.rmdir()
+
+
+def directory() -> Path:
+    """Return the directory of all kept summaries of this user."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "orchestrator" / "summaries"
+
+
+def _place(files: SweepDirectory) -> Path:
+    home = hashlib.sha256(os.fsencode(files.home.root.resolve())).hexdigest()[:16]
+    return directory() / home / f"{hashlib.sha256(os.fsencode(files.id)).hexdigest()[:16]}.json"
+
+
+def _is_own(path: Path) -> bool:
+    """Return True for a file that only this user could have written."""
+    status = path.lstat()
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def _write(path: Path, entry: Entry) -> None:
+    """Write a file whole, readable by its owner only. It need not survive a crash."""
+    body = json.dumps(asdict(entry), separators=(",", ":")).encode()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _code(stored: StoredSweep) -> tuple[str, ...] | None:
+    """Return the files of the code from outside that a sweep names, or None if they cannot be told."""
+    if stored.spec.script is not None:
+        return None  # The files of a script are checked whenever a sweep of it is read.
+    named = (name.partition(":") for name in (stored.spec.family, *stored.spec.probes))
+    files: list[Path] = []
+    for module in dict.fromkeys(module for module, colon, _ in named if colon and is_outside(module)):
+        own = files_of(module)
+        if not own or any(file.stat().st_mtime > IMPORTED_AT for file in own):
+            return None  # A notebook, or a file that may have been changed after it was imported.
+        files += own
+    return (*map(str, files), str(list_path())) if files else ()
+
+
+def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> tuple[str, int]:
+    """Return a hash of everything that a summary is computed from, and the time in ns when a part of it last changed.
+    Raises ``OSError`` or ``ValueError`` if a part cannot be read."""
+    digest, changed_ns = hashlib.sha256(_program().encode()), 0
+    for written, most in ((files.journal, MOST_JOURNAL_BYTES), (files.spec, MOST_SPACE_BYTES)):
+        content = read_bytes(written, most)
+        digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))
+    directories = [os.path.join(files.home.runs, checked_key(key)) for key in keys]
+    parts = (os.path.join(directory, part) if part else directory for directory in directories for part in PARTS)
+    for path in (*code, os.fspath(files.journal), os.fspath(files.spec), *parts):
+        state, at_ns = _state(path)
+        digest.update(state)
+        changed_ns = max(changed_ns, at_ns)
+    return digest.hexdigest(), changed_ns
+
+
+def _state(path: str) -> tuple[bytes, int]:
+    """Return what identifies the content of a path without reading it, and the time in ns of its last change. Nobody
+    can choose the time of change (ctime), and a copy of a file has another."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return b"-\n", 0
+    values = (status.st_mode, status.st_uid, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return b"%d %d %d %d %d %d\n" % values, status.st_ctime_ns
+
+
+@cache
+def _program() -> str:
+    """Return text that is another one whenever this program or a library that it computes with is."""
+    parts = [sys.version, *(f"{name} {version(name)}" for name in ("numpy", "scipy"))]
+    for source in (Path(orchestrator.__file__).parents[1] / name for name in SOURCES):
+        for root, _, names in sorted(os.walk(source)):
+            for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SUFFIXES)):
+                status = os.stat(path)
+                if status.st_mtime > IMPORTED_AT:  # This process may have imported the file before it was changed.
+                    return secrets.token_hex()
+                parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+    return "\n".join(parts)

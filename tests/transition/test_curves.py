@@ -1,0 +1,80 @@
+"""Likelihood of runs on each curve of the grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from orchestrator.transition import curves as grids
+from orchestrator.transition.curves import Curves, curves_for, levelling_off
+from orchestrator.transition.types import Floats, Point
+
+SIZES = (8, 12, 16, 24, 32)
+RNG = np.random.default_rng(5)
+POINTS = [
+    Point(size, seed, float(RNG.choice([0.15, 0.17, 0.4, 0.93, 1.0])), 0.17) for size in SIZES for seed in range(4)
+]
+POINTS += [Point(16, 50 + seed, 0.5, 0.17, settled=seed > 0) for seed in range(3)]
+GRIDS = (curves_for(SIZES, 0.17), levelling_off(curves_for(SIZES, 0.17)))
+
+
+def plain_density(curves: Curves, size: int, accuracy: float, cell: Sequence[int]) -> float:
+    """Return the density of a run's accuracy on one curve, from the description of the kinds of curve."""
+    kind, midpoint, slope, lapsed, floored, top = cell
+    grid, floor = curves.grid, float(curves.floors[floored])
+    asymptote, lapse = float(grid.asymptotes[top]), float(grid.lapses[lapsed])
+    share = 1 / (1 + math.exp(-grid.slopes[slope] * (math.log(size) - curves.midpoints[midpoint])))
+    nothing = float(grids.not_learned(accuracy, np.array([floor]))[0])
+    learned = float(grid.learned(accuracy)[top])
+    if kind == 0:
+        chance = share * (1 - lapse)
+        return chance * learned + (1 - chance) * nothing + (1 + chance) * grids.OUTLIER
+    if kind == 1:
+        steps = grids._steps_at(curves, size)[midpoint, slope]
+        rise = max(asymptote - floor, grids.CLEAR)
+        edges = (np.arange(grids.SHARES) + 0.5) / grids.SHARES
+        below = ndtr((accuracy - floor - edges * rise) / grids.BLUR)
+        density = float(steps @ [nothing, *((below[:-1] - below[1:]) * grids.SHARES / rise), learned])
+    else:
+        rise = asymptote - floor
+        spread = grids.NEAR_FLOOR + (float(grid.near_top[top]) - grids.NEAR_FLOOR) * share
+        spread += grids.BETWEEN * share * (1 - share) * rise
+        density = (1 - grids.OUTLIER) * float(grids.normal(accuracy, floor + rise * share, spread))
+    return (1 - lapse) * density + lapse * nothing + grids.OUTLIER
+
+
+@pytest.mark.parametrize("curves", GRIDS, ids=["rising", "levelling"])
+@pytest.mark.parametrize(("size", "accuracy"), [(8, 0.15), (16, 0.4), (24, 0.97), (32, 1.0)])
+def test_likelihood_is_that_of_each_kind_of_curve(curves: Curves, size: int, accuracy: float) -> None:
+    log_D = curves.log_likelihood(size, accuracy)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        cell = tuple(int(rng.integers(length)) for length in curves.shape)
+        expected = grids.TEMPER * math.log(plain_density(curves, size, accuracy, cell))
+        assert log_D[np.ravel_multi_index(cell, curves.shape)] == pytest.approx(expected, abs=2e-3)
+    nothing_F = grids.not_learned(accuracy, curves.floors)
+    for row, luck in enumerate(grids.LUCK):
+        density_F = luck * float(curves.grid.learned(accuracy).mean()) + (1 - luck) * nothing_F + grids.OUTLIER
+        flat_F = log_D[curves.cells :].reshape(len(grids.LUCK), -1)[row]
+        np.testing.assert_allclose(flat_F, grids.TEMPER * np.log(density_F), atol=2e-3)
+
+
+@pytest.mark.parametrize("curves", GRIDS, ids=["rising", "levelling"])
+def test_runs_add_up_exactly_in_any_order(curves: Curves) -> None:
+    whole_D = curves.log_likelihood_of(POINTS)
+    assert np.array_equal(whole_D, curves.log_likelihood_of(POINTS[::-1]))
+    expected_D: Floats = np.zeros(curves.all_cells)
+    for size in SIZES:
+        at_size_D = np.zeros(curves.all_cells, np.float32)
+        for point in POINTS:
+            if point.size == size and point.settled is None:
+                at_size_D += curves.log_likelihood(size, point.accuracy)
+            elif point.size == size:
+                at_size_D += curves.log_likelihood_if_settled(size, bool(point.settled))
+        curves.average(at_size_D)
+        expected_D += at_size_D
+    assert np.array_equal(whole_D, expected_D)
