@@ -123,8 +123,9 @@ class StoredSweep:
 
     @property
     def state_words(self) -> str:
-        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
-        return f"{self.state.value}: {self.failure}" if self.failure else self.state.value
+        """The state, whether the sweep came with an archive and, if it failed, why: ``failed: ValueError: no data``."""
+        state = f"imported, {self.state.value}" if self.sweep.files.is_imported else self.state.value
+        return f"{state}: {self.failure}" if self.failure else state
 
     @property
     def begun(self) -> datetime:

@@ -98,7 +98,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     The last paragraph recommends what to run next.
     """
     stored, console = open_sweep(sweep, home), wide_console()
-    console.print(Text(f"Sweep {stored.id}", style="bold"))
+    origin = ", imported" if stored.sweep.files.is_imported else ""
+    console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)

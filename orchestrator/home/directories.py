@@ -33,6 +33,9 @@ LAST_LINES = 4096
 PROBES = "probes"
 """Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
 checksums, because a later result of the same probe replaces them."""
+IMPORTED = ".imported"
+"""Mark of a run or a sweep that came with an archive, perhaps of somebody else. An archive has no hidden files, so its
+author cannot set or remove it."""
 
 
 class SweepDirectory:
@@ -52,8 +55,8 @@ class SweepDirectory:
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
-        self.imported = directory / ".imported"
-        """Mark of a sweep that came with an archive, perhaps of somebody else."""
+        self.imported = directory / IMPORTED
+        """Mark of a sweep that came with an archive, or was continued from one."""
         self._lock = directory / "driver.lock"
         self._stop_requests = directory / "stop.jsonl"
 
@@ -86,6 +89,11 @@ class SweepDirectory:
         finally:
             os.close(descriptor)
         return False
+
+    @property
+    def is_imported(self) -> bool:
+        """True for a sweep that came with an archive, or was continued from one."""
+        return is_file(self.imported)
 
     def check_free(self) -> None:
         """Raise :class:`UserError` if a process holds the sweep's lock."""

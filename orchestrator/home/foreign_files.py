@@ -43,6 +43,14 @@ def checked_key(value: object, kind: str = "key") -> str:
     return value
 
 
+def checked_name(value: object) -> str:
+    """Return the name of a sweep, perhaps with a remark such as ``(imported)``. Raises ``ValueError`` for anything
+    else."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not the name of a sweep")
+    return value
+
+
 def checked_path(value: object) -> str:
     """Return the path of a file below a directory. Raises ``ValueError`` for any path that leads elsewhere."""
     if not isinstance(value, str) or not PATH.fullmatch(value):

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed, whole_lines
+from orchestrator.home.foreign_files import (
+    checked_key,
+    checked_moment,
+    checked_name,
+    own_path,
+    parse_json,
+    typed,
+    whole_lines,
+)
 from orchestrator.home.run_files import checked_outcome, read_run
 from orchestrator.machine.state import State
 from orchestrator.search.base import Request
@@ -60,7 +68,7 @@ class Ended:
     """A run that ended ``at`` a time (ISO 8601, UTC), which comparisons ignore.
 
     ``result`` is the outcome of a failed run; in the journal it is None for other runs, whose directories have it.
-    ``reused_from`` is the other sweep that trained the run, or "".
+    ``reused_from`` is the other sweep that trained the run, ``ID (imported)`` if only an archive says so, or "".
     """
 
     key: str
@@ -277,7 +285,7 @@ def _from_json(values: dict[str, Any]) -> Entry:
     if kind == "ended":
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
         request = read_request(values["request"])
-        origin = checked_key(values["reused_from"], "sweep") if values["reused_from"] else ""
+        origin = checked_name(values["reused_from"]) if values["reused_from"] else ""
         return Ended(checked_key(values["key"]), request, failure, origin, checked_moment(values["at"]))
     if kind == "asked":
         blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])

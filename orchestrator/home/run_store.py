@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import IMPORTED, Home
 from orchestrator.home.foreign_files import KEY, NAME, checked_key, own_path, read_text, whole_lines
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from orchestrator.home.seals import seal
@@ -86,9 +86,18 @@ class RunStore:
         return read_outcome(self.directory(key))
 
     def trained_for(self, key: str) -> str:
-        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown."""
+        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown.
+
+        A run that came with an archive may name any sweep, also this one, so it is never a run of this sweep.
+        """
         origin = read_origin(self.directory(key))
+        if self.is_imported(key):
+            return f"{'' if origin is None else origin.sweep} (imported)".strip()
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+
+    def is_imported(self, key: str) -> bool:
+        """Return True for a stored run that came with an archive."""
+        return is_file(self.directory(key) / IMPORTED)
 
     def source_of(self, key: str) -> str:
         """Return the hash of the source of the family that trained a stored run, or "" if it is unknown."""
