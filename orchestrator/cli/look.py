@@ -30,7 +30,6 @@ from orchestrator.cli.options import (
     wide_console,
 )
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import own_path
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.record import store
@@ -45,6 +44,7 @@ from orchestrator.system import environment
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import replace_whole, write_whole
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
 from orchestrator.trusted_code import digest_of_script
@@ -143,8 +143,8 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
-    path = output or own_path(stored.sweep.files.directory / "figure.pdf")
-    echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
+    path, write = (output, write_whole) if output else (stored.sweep.files.directory / "figure.pdf", replace_whole)
+    echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
     echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 

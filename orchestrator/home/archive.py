@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, own_path, read_bytes, read_text, whole_lines
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_bytes, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
@@ -37,8 +37,8 @@ from orchestrator.system.files import (
     is_directory,
     is_file,
     remove_abandoned,
+    replace_whole,
     whole_directory,
-    write_whole,
 )
 from trainables.base import Outcome
 
@@ -339,7 +339,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
     """Import a sweep, or the continuation of a sweep. The journal is written last."""
     is_new = not ours.journal.is_file()
     with ours.driving():
-        write_whole(own_path(ours.imported), b"")
+        replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
@@ -347,7 +347,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             if path.is_dir():
                 _move(path, ours.directory / path.name)
             elif is_new or path != theirs.spec:
-                write_whole(own_path(ours.directory / path.name), path.read_bytes())
+                replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
 
 
@@ -359,7 +359,7 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():
-            write_whole(own_path(ours.imported), b"")
+            replace_whole(ours.imported, b"")
             for new, old in further:
                 _move(new, ours.checkpoints / new.name)
                 if old is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from orchestrator.home.foreign_files import NAME, open_file, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file
 from orchestrator.system.machine_errors import is_damage
@@ -103,7 +103,7 @@ class SweepDirectory:
     def request_stop(self, mix: str) -> None:
         """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
         writes the journal."""
-        with own_path(self._stop_requests).open("ab", buffering=0) as file:  # A single write keeps requests apart.
+        with open_to_append(self._stop_requests) as file:  # A single write keeps requests apart.
             file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
     def stop_requests(self) -> list[str]:

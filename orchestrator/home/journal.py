@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,10 @@ from orchestrator.home.foreign_files import (
     checked_key,
     checked_moment,
     checked_name,
+    open_plain,
     own_path,
     parse_json,
+    read_bytes,
     typed,
     whole_lines,
 )
@@ -195,8 +198,8 @@ class Journal(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(own_path(path), "a")
-        self.truncate(path.read_bytes().rfind(b"\n") + 1)
+        super().__init__(own_path(path), "a", opener=open_plain)
+        self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,17 @@ from pathlib import Path
 from filelock import FileLock
 
 from orchestrator.home.directories import IMPORTED, Home
-from orchestrator.home.foreign_files import KEY, NAME, checked_key, own_path, read_text, whole_lines
+from orchestrator.home.foreign_files import KEY, NAME, checked_key, open_plain, own_path, read_text, whole_lines
 from orchestrator.home.run_files import OUTCOME, WEIGHTS, read_origin, read_outcome, read_run, write_origin
 from orchestrator.home.seals import seal
-from orchestrator.system.files import entries, is_directory, is_file, remove_abandoned, whole_directory
+from orchestrator.system.files import (
+    entries,
+    is_directory,
+    is_file,
+    opened_directory,
+    remove_abandoned,
+    whole_directory,
+)
 from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
@@ -105,11 +113,13 @@ class RunStore:
         return "" if origin is None else origin.source
 
     def delete(self, key: str) -> None:
-        """Delete a run atomically if it is stored."""
+        """Delete a run atomically if it is stored, and nothing through a link."""
         if self.has(key):
-            aside = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=self.home.runs))
-            self.directory(key).rename(aside / key)
-            shutil.rmtree(aside)
+            aside = f".{key}-{secrets.token_hex(4)}"
+            with opened_directory(self.home.runs) as runs:
+                os.rename(key, aside, src_dir_fd=runs, dst_dir_fd=runs)
+                os.utime(aside, dir_fd=runs)  # To others, an old directory of this name is abandoned.
+                shutil.rmtree(aside, dir_fd=runs)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -128,7 +138,8 @@ class RunStore:
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
-            own_path(claim).write_text(self.sweep_id, encoding="utf-8")
+            with open(own_path(claim), "w", encoding="utf-8", opener=open_plain) as file:
+                file.write(self.sweep_id)
         return True
 
     def free(self, key: str) -> None:

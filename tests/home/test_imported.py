@@ -45,7 +45,7 @@ def test_an_imported_run_is_never_one_that_was_trained_here(is_resumed: bool, tm
     file, keys = forged(tmp_path, own.id, wanted)
     assert import_home(home, file, pytest.fail) == Copied(len(keys - before), 0)
     console = quiet()
-    run_here(wanted, home.root, console=console, **({"resume": own.id} if is_resumed else {}))
+    run_here(wanted, home.root, console=console, resume=own.id if is_resumed else None)
     found = origins(home, home.sweep_ids()[0])
     assert {found[key] for key in found.keys() - before} == {f"{own.id} (imported)"}
     assert {found[key] for key in found.keys() & before} <= {"" if is_resumed else own.id}
