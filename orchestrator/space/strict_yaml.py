@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _whole_number(loader: _Loader, node: yaml.Node) -> int:
+def _whole_number(loader: _Loader, node: yaml.ScalarNode) -> int:
     """Return a whole number. One with the tag ``!!int`` may be hexadecimal, of any length, and cannot be printed."""
     number = int(loader.construct_yaml_int(node))
     if number.bit_length() > MOST_BITS:

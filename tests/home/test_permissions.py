@@ -173,8 +173,8 @@ def test_a_home_that_another_user_has_put_there_is_not_used(command: str, run: P
     shared.chmod(0o1777)
     planted.chmod(0o777)
     os.chown(planted, 65534, 65534)
-    words = ("run", "add_vs_add_prod", "--profile=smoke", "--engine=local")
-    words = words if command == "run" else ("home", "import", str(tmp_path / "home.tar.gz"))
+    started = ["run", "add_vs_add_prod", "--profile=smoke", "--engine=local"]
+    words = started if command == "run" else ["home", "import", str(tmp_path / "home.tar.gz")]
     refused = run(*words, "--home", planted)
     assert (refused.code, list(planted.iterdir())) == (2, [])
     assert f"{planted} belongs to another user" in refused.err
