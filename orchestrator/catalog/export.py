@@ -38,13 +38,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.catalog.answer_file import answer_text
 from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.home.foreign_files import own_path
 from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from orchestrator.search.base import Request
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import whole_directory, write_whole
+from orchestrator.system.files import replace_whole, whole_directory, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,9 +161,12 @@ def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
 def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
     """Write a sweep's report to a file, which may exist, by default in the sweep's directory. Raises
     :class:`UserError` as :func:`output_path`."""
-    target = own_path(stored.sweep.files.directory / REPORT) if path is None else output_path(path)
-    write_whole(target, page_of(stored))
-    return target
+    if path is None:
+        path = stored.sweep.files.directory / REPORT
+        replace_whole(path, page_of(stored))
+    else:
+        write_whole(output_path(path), page_of(stored))
+    return path
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:

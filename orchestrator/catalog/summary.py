@@ -83,6 +83,7 @@ class Summary:
     Attributes:
         begun, changed: Times in ISO 8601, in UTC.
         state, failure: State of the sweep in a word and, if it failed, why.
+        is_imported: True if it came with an archive, or was continued from one.
         offered: The smallest and the largest size on the axis of its answer.
         runs: Number of runs behind the transitions, and ``ended`` of all runs that ended.
         cost: Cost so far by name, and ``cost_words`` as text, ``""`` without runs.
@@ -99,6 +100,7 @@ class Summary:
     profile: str
     changes: str
     state: str
+    is_imported: bool
     failure: str
     begun: str
     changed: str
@@ -127,8 +129,9 @@ class Summary:
 
     @property
     def state_words(self) -> str:
-        """The state and, if the sweep failed, why: ``failed: ValueError: no data``."""
-        return f"{self.state}: {self.failure}" if self.failure else self.state
+        """The state, whether the sweep came with an archive and, if it failed, why: ``failed: ValueError: no data``."""
+        state = f"imported, {self.state}" if self.is_imported else self.state
+        return f"{state}: {self.failure}" if self.failure else state
 
     @property
     def is_running(self) -> bool:
@@ -168,6 +171,7 @@ def summarize(stored: StoredSweep) -> Summary:
         profile=spec.profile,
         changes=changes,
         state=stored.state.value,
+        is_imported=stored.sweep.files.is_imported,
         failure=stored.failure,
         begun=stored.begun.isoformat(timespec="seconds"),
         changed=stored.changed.isoformat(timespec="seconds"),

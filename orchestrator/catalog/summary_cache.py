@@ -193,7 +193,7 @@ def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> t
         digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))
     directories = [os.path.join(files.home.runs, checked_key(key)) for key in keys]
     parts = (os.path.join(directory, part) if part else directory for directory in directories for part in PARTS)
-    for path in (*code, os.fspath(files.journal), os.fspath(files.spec), *parts):
+    for path in (*code, *map(os.fspath, (files.journal, files.spec, files.imported)), *parts):
         state, at_ns = _state(path)
         digest.update(state)
         changed_ns = max(changed_ns, at_ns)

@@ -32,7 +32,6 @@ from orchestrator.cli.options import (
     wide_console,
 )
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import own_path
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.record import store
@@ -47,6 +46,7 @@ from orchestrator.system import environment
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import replace_whole, write_whole
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
 from orchestrator.trusted_code import digest_of_script
@@ -109,7 +109,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     The last paragraph recommends what to run next.
     """
     stored, console = open_sweep(sweep, home), wide_console()
-    console.print(Text(f"Sweep {stored.id}", style="bold"))
+    origin = ", imported" if stored.sweep.files.is_imported else ""
+    console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
@@ -153,8 +154,8 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
-    path = output or own_path(stored.sweep.files.directory / "figure.pdf")
-    echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path)}")
+    path, write = (output, write_whole) if output else (stored.sweep.files.directory / "figure.pdf", replace_whole)
+    echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
     echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
 

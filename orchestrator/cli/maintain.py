@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +14,6 @@ from orchestrator.catalog.reading import space_of
 from orchestrator.catalog.summary_cache import forget, open_summary
 from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
 from orchestrator.home.archive import export_home, import_home
-from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
@@ -25,7 +25,7 @@ from orchestrator.sweep.run_options import RECORDS
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import SweepError, UserError, unknown
-from orchestrator.system.files import is_directory
+from orchestrator.system.files import entries, is_directory, opened_directory
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
 from orchestrator.trusted_code import is_in_sweep, list_path, trust, writable_by_others
@@ -144,10 +144,12 @@ def rm_command(
 def _finish_deletions(home: Home) -> list[str]:
     """Delete what interrupted deletions left, and return the ids of the sweeps. Nothing is deleted through a link."""
     home.check_links()
-    left = [path for path in home.root.glob(f"sweeps/{REMOVED}*") if is_directory(path)]
-    for path in left:
-        shutil.rmtree(path)
-    return [path.name.removeprefix(REMOVED) for path in left]
+    left = [path.name for path in entries(home.root / "sweeps") if path.name.startswith(REMOVED) and is_directory(path)]
+    if left:
+        with opened_directory(home.root / "sweeps") as sweeps:
+            for name in left:
+                shutil.rmtree(name, dir_fd=sweeps)
+    return [name.removeprefix(REMOVED) for name in left]
 
 
 def _delete(files: SweepDirectory, home: Path) -> int:
@@ -156,7 +158,7 @@ def _delete(files: SweepDirectory, home: Path) -> int:
 
     chosen = store.choose(home)
     store.check(chosen)
-    with files.driving():
+    with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
             records = remove_sweep(chosen, space_of(files.id), files.id)
             remove_lines(files.home.root / RUNS, files.id)
@@ -165,9 +167,8 @@ def _delete(files: SweepDirectory, home: Path) -> int:
         runs = RunStore(files.home, files.id)
         with runs.locked():
             runs.remove_own()
-            Checkpoints(files.checkpoints).clear()
-            aside = files.directory.with_name(f"{REMOVED}{files.id}")
-            files.directory.rename(aside)  # Readers no longer find it.
+            aside = f"{REMOVED}{files.id}"
+            os.rename(files.id, aside, src_dir_fd=sweeps, dst_dir_fd=sweeps)  # Readers no longer find it.
             forget(files)
-        shutil.rmtree(aside)
+        shutil.rmtree(aside, dir_fd=sweeps)
     return records

@@ -23,8 +23,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
-from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, own_path, read_bytes, read_text, whole_lines
+from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_bytes, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
@@ -37,8 +37,8 @@ from orchestrator.system.files import (
     is_directory,
     is_file,
     remove_abandoned,
+    replace_whole,
     whole_directory,
-    write_whole,
 )
 from trainables.base import Outcome
 
@@ -165,7 +165,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     in both homes, which stay unchanged.
 
     Runs come before the sweeps that name them, so an interrupted import can be repeated. A run that both homes have is
-    kept; ``warn`` reports those with other results.
+    kept; ``warn`` reports those with other results. Imported runs and sweeps are marked, and so is a sweep of this home
+    that continues from an archive: an author of an archive must not pass anything off as a result of this home.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
@@ -174,24 +175,31 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
         raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
     make_home(home.root)
     remove_abandoned(home.root, ".import-*")
-    sweeps = 0
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
         runs = _take_runs(staged, home, path, warn)
-        for sweep_id in staged.sweep_ids():
-            theirs, ours = staged.sweep(sweep_id), home.sweep(sweep_id)
-            if _continues(theirs, ours):
-                if ours.journal.is_file() and not _asks_the_same(theirs, ours):
-                    warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
-                    continue
-                _take_sweep(theirs, ours)
-                sweeps += 1
-            elif whole_lines(theirs.journal) == whole_lines(ours.journal):
-                sweeps += not ours.is_driven() and _take_checkpoints(theirs, ours)
-            elif not _continues(ours, theirs):
-                warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-    return Copied(runs, sweeps)
+        taken = [_merge(staged.sweep(sweep_id), home.sweep(sweep_id), path, warn) for sweep_id in staged.sweep_ids()]
+    return Copied(runs, sum(taken))
+
+
+def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object]) -> bool:
+    """Import a sweep, its continuation, or checkpoints that are further along. Return True if anything was imported."""
+    is_here, was_imported = ours.journal.is_file(), ours.is_imported
+    taken = False
+    if _continues(theirs, ours):
+        if is_here and not _asks_the_same(theirs, ours):
+            warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
+        else:
+            _take_sweep(theirs, ours)
+            taken = True
+    elif whole_lines(theirs.journal) == whole_lines(ours.journal):
+        taken = not ours.is_driven() and _take_checkpoints(theirs, ours)
+    elif not _continues(ours, theirs):
+        warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
+    if taken and is_here and not was_imported:
+        warn(f"{ours.id} was begun here and now continues from {path}, so it is shown as imported")
+    return taken
 
 
 def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
@@ -317,6 +325,7 @@ def _take_run(source: Path, store: RunStore) -> Outcome | None:
         if isinstance(own := read_run(target, whole=True), Outcome):
             return own
         store.delete(source.name)
+        (source / IMPORTED).touch()
         _move(source, target)
     return None
 
@@ -330,8 +339,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
     """Import a sweep, or the continuation of a sweep. The journal is written last."""
     is_new = not ours.journal.is_file()
     with ours.driving():
-        if is_new:
-            write_whole(own_path(ours.imported), b"")
+        replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
@@ -339,7 +347,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             if path.is_dir():
                 _move(path, ours.directory / path.name)
             elif is_new or path != theirs.spec:
-                write_whole(own_path(ours.directory / path.name), path.read_bytes())
+                replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
 
 
@@ -351,6 +359,7 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():
+            replace_whole(ours.imported, b"")
             for new, old in further:
                 _move(new, ours.checkpoints / new.name)
                 if old is not None:

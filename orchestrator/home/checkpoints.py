@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 from collections import defaultdict
@@ -18,6 +17,7 @@ from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
     checked_path,
+    open_to_append,
     own_path,
     parse_json,
     read_bytes,
@@ -27,7 +27,7 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.machine.jobs import Member
-from orchestrator.system.files import entries, files_below, is_directory, is_file, whole_directory, write_whole
+from orchestrator.system.files import entries, files_below, is_directory, is_file, replace_whole, whole_directory
 from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,9 @@ class StackNotes:
         write_members(own_path(self._root / stack_id), members)
         path = own_path(self._root / stack_id / PROGRESS)
         try:
-            os.truncate(path, read_bytes(path, MOST_JOURNAL_BYTES).rfind(b"\n") + 1)
+            whole = read_bytes(path, MOST_JOURNAL_BYTES).rfind(b"\n") + 1
+            with open_to_append(path) as file:
+                file.truncate(whole)
         except FileNotFoundError:
             return
         except ValueError:  # Too large to be ours.
@@ -211,7 +213,7 @@ class StackNotes:
             write_members(own_path(self._root / part), members)
             with suppress(FileNotFoundError, ValueError):  # Somebody else left a link or pipe, for example.
                 progress = read_bytes(self._root / stack_id / PROGRESS, MOST_JOURNAL_BYTES)
-                write_whole(own_path(self._root / part / PROGRESS), progress)
+                replace_whole(self._root / part / PROGRESS, progress)
         self.end(stack_id)
 
     def end(self, stack_id: str) -> None:
@@ -232,14 +234,14 @@ def read_members(directory: Path) -> tuple[list[Member], frozenset[int]]:
 def write_members(directory: Path, members: Sequence[Member], ended: Collection[int] = ()) -> None:
     """Write a stack's members to its directory."""
     data = {"requests": list(members), "ended": sorted(ended)}
-    write_whole(own_path(directory / MEMBERS), json.dumps(data))
+    replace_whole(directory / MEMBERS, json.dumps(data))
 
 
 def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
     """Append evaluations, each with the key of its run, to the progress in a stack's directory."""
     lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
-    with own_path(directory / PROGRESS).open("a", encoding="utf-8") as file:
-        file.write("".join(f"{line}\n" for line in lines))
+    with open_to_append(directory / PROGRESS) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:

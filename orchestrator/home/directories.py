@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from orchestrator.home.foreign_files import NAME, open_file, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file
 from orchestrator.system.machine_errors import is_damage
@@ -33,6 +33,9 @@ LAST_LINES = 4096
 PROBES = "probes"
 """Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
 checksums, because a later result of the same probe replaces them."""
+IMPORTED = ".imported"
+"""Mark of a run or a sweep that came with an archive, perhaps of somebody else. An archive has no hidden files, so its
+author cannot set or remove it."""
 
 
 class SweepDirectory:
@@ -52,8 +55,8 @@ class SweepDirectory:
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
-        self.imported = directory / ".imported"
-        """Mark of a sweep that came with an archive, perhaps of somebody else."""
+        self.imported = directory / IMPORTED
+        """Mark of a sweep that came with an archive, or was continued from one."""
         self._lock = directory / "driver.lock"
         self._stop_requests = directory / "stop.jsonl"
 
@@ -87,6 +90,11 @@ class SweepDirectory:
             os.close(descriptor)
         return False
 
+    @property
+    def is_imported(self) -> bool:
+        """True for a sweep that came with an archive, or was continued from one."""
+        return is_file(self.imported)
+
     def check_free(self) -> None:
         """Raise :class:`UserError` if a process holds the sweep's lock."""
         if self.is_driven():
@@ -95,7 +103,7 @@ class SweepDirectory:
     def request_stop(self, mix: str) -> None:
         """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
         writes the journal."""
-        with own_path(self._stop_requests).open("ab", buffering=0) as file:  # A single write keeps requests apart.
+        with open_to_append(self._stop_requests) as file:  # A single write keeps requests apart.
             file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
     def stop_requests(self) -> list[str]:

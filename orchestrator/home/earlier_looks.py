@@ -25,7 +25,6 @@ from orchestrator.home.journal import Asked, Ended, read_journal
 from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import MOST_LOOKS, SweepSpec
-from orchestrator.system.files import is_file
 from orchestrator.transition.evidence import Block
 
 log = logging.getLogger(__name__)
@@ -125,7 +124,7 @@ def _read(spec: SweepSpec, home: Home, sweep_id: str, mix: str, blocks: tuple[Bl
     looks = values.get(f"looks.{mix}", 0)
     if not isinstance(looks, int) or not 0 <= looks <= MOST_LOOKS:
         return _Earlier(sweep_id, blocks, None, 0)
-    return _Earlier(sweep_id, blocks, _test_of(data), looks, is_own=not is_file(home.sweep(sweep_id).imported))
+    return _Earlier(sweep_id, blocks, _test_of(data), looks, is_own=not home.sweep(sweep_id).is_imported)
 
 
 def _test_of(data: Mapping[str, Any]) -> tuple[Any, ...]:

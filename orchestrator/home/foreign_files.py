@@ -6,6 +6,7 @@ values have the types of the fields they fill. Everything else raises ``ValueErr
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -40,6 +41,14 @@ def checked_key(value: object, kind: str = "key") -> str:
     """Return a key or id that becomes part of a path. Raises ``ValueError`` for anything else."""
     if not isinstance(value, str) or not KEY.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not a {kind}")
+    return value
+
+
+def checked_name(value: object) -> str:
+    """Return the name of a sweep, perhaps with a remark such as ``(imported)``. Raises ``ValueError`` for anything
+    else."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not the name of a sweep")
     return value
 
 
@@ -120,6 +129,22 @@ def own_path(path: Path) -> Path:
     if mode_of(path) and not is_file(path) and not is_directory(path):
         path.unlink()
     return path
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file of a home for appending without a buffer. A link or pipe there is replaced by a file, and one that
+    somebody else puts there in this moment raises ``OSError``."""
+    return cast(BinaryIO, open(own_path(path), "ab", buffering=0, opener=open_plain))
+
+
+def open_plain(path: str, flags: int) -> int:
+    """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, pipe or
+    device."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a plain file", str(path))
+    return descriptor
 
 
 def own_directory(root: Path, *parts: str) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.foreign_files import checked_key, checked_moment, own_path, parse_json, typed, whole_lines
+from orchestrator.home.foreign_files import (
+    checked_key,
+    checked_moment,
+    checked_name,
+    open_plain,
+    own_path,
+    parse_json,
+    read_bytes,
+    typed,
+    whole_lines,
+)
 from orchestrator.home.run_files import checked_outcome, read_run
 from orchestrator.machine.state import State
 from orchestrator.search.base import Request
@@ -60,7 +71,7 @@ class Ended:
     """A run that ended ``at`` a time (ISO 8601, UTC), which comparisons ignore.
 
     ``result`` is the outcome of a failed run; in the journal it is None for other runs, whose directories have it.
-    ``reused_from`` is the other sweep that trained the run, or "".
+    ``reused_from`` is the other sweep that trained the run, ``ID (imported)`` if only an archive says so, or "".
     """
 
     key: str
@@ -187,8 +198,8 @@ class Journal(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(own_path(path), "a")
-        self.truncate(path.read_bytes().rfind(b"\n") + 1)
+        super().__init__(own_path(path), "a", opener=open_plain)
+        self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
@@ -277,7 +288,7 @@ def _from_json(values: dict[str, Any]) -> Entry:
     if kind == "ended":
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
         request = read_request(values["request"])
-        origin = checked_key(values["reused_from"], "sweep") if values["reused_from"] else ""
+        origin = checked_name(values["reused_from"]) if values["reused_from"] else ""
         return Ended(checked_key(values["key"]), request, failure, origin, checked_moment(values["at"]))
     if kind == "asked":
         blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])

@@ -110,7 +110,8 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
     """Add runs that were stored before a crash to a sweep's journal, and return them."""
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in usable_requests(sweep.spec).items():
-        origin = None if key in already else read_origin(store.directory(key))
+        # An archive's run may say that it is of this sweep. It is found like a run of another one.
+        origin = None if key in already or store.is_imported(key) else read_origin(store.directory(key))
         if origin is not None and origin.sweep == sweep.id and (outcome := store.find(key)) is not None:
             adopted.append(Ended(key, request, outcome))
             journal.append(adopted[-1])

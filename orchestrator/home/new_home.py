@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import pwd
 import re
+import stat
 import tempfile
 from pathlib import Path
 
@@ -27,13 +30,33 @@ def check_home(root: Path) -> None:
             raise UserError(f"{path} is a file: give a directory as --home")
 
 
+def planted_by(root: Path) -> str:
+    """Return the owner of a directory that another user may have put in the way of a new home, such as
+    ``/tmp/results``, or "". A directory that its owner shares with a group of this user is not one."""
+    status, above = root.stat(), root.resolve().parent.stat()
+    if status.st_uid in (0, os.getuid()) or not above.st_mode & stat.S_IWOTH:
+        return ""
+    mode = status.st_mode
+    if mode & stat.S_IWGRP and not mode & stat.S_IWOTH and status.st_gid in (os.getgid(), *os.getgroups()):
+        return ""
+    try:
+        return pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        return f"uid {status.st_uid}"
+
+
 def make_home(root: Path) -> None:
     """Create a home's directory, which only this user can open until they change its mode. Raises :class:`UserError` if
-    that fails or the file system does not support locks."""
+    that fails, the file system does not support locks, or another user has put a directory there."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
+    if owner := planted_by(root):
+        raise UserError(
+            f"{root} belongs to another user ({owner}), in a directory that everybody can write, so they could change "
+            "what you store there: name another --home"
+        )
     Home(root).check_links()
     try:
         with tempfile.TemporaryFile(dir=root) as file:

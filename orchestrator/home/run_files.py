@@ -25,14 +25,13 @@ from orchestrator.home.foreign_files import (
     checked_moment,
     open_file,
     own_directory,
-    own_path,
     read_bytes,
     read_json,
     typed,
 )
 from orchestrator.home.seals import flaw_of
 from orchestrator.system.errors import exception_line
-from orchestrator.system.files import is_directory, is_file, write_whole
+from orchestrator.system.files import is_directory, is_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
 from trainables.probes.base import NAME, Probe
@@ -154,7 +153,7 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
         (own_directory(directory, PROBES) / f"{result.name}.npz").unlink(missing_ok=True)
     for name, content in result_files(result, arrays).items():
         own_directory(directory, PROBES)
-        write_whole(own_path(directory / name), content)
+        replace_whole(directory / name, content)
 
 
 def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:

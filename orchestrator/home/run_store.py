@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -19,11 +20,18 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import KEY, NAME, checked_key, own_path, read_text, whole_lines
+from orchestrator.home.directories import IMPORTED, Home
+from orchestrator.home.foreign_files import KEY, NAME, checked_key, open_plain, own_path, read_text, whole_lines
 from orchestrator.home.run_files import OUTCOME, read_origin, read_outcome, read_run, weights_file, write_origin
 from orchestrator.home.seals import seal
-from orchestrator.system.files import entries, is_directory, remove_abandoned, whole_directory
+from orchestrator.system.files import (
+    entries,
+    is_directory,
+    is_file,
+    opened_directory,
+    remove_abandoned,
+    whole_directory,
+)
 from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
@@ -89,9 +97,18 @@ class RunStore:
         return read_outcome(self.directory(key))
 
     def trained_for(self, key: str) -> str:
-        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown."""
+        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown.
+
+        A run that came with an archive may name any sweep, also this one, so it is never a run of this sweep.
+        """
         origin = read_origin(self.directory(key))
+        if self.is_imported(key):
+            return f"{'' if origin is None else origin.sweep} (imported)".strip()
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+
+    def is_imported(self, key: str) -> bool:
+        """Return True for a stored run that came with an archive."""
+        return is_file(self.directory(key) / IMPORTED)
 
     def source_of(self, key: str) -> str:
         """Return the hash of the source of the family that trained a stored run, or "" if it is unknown."""
@@ -99,11 +116,13 @@ class RunStore:
         return "" if origin is None else origin.source
 
     def delete(self, key: str) -> None:
-        """Delete a run atomically if it is stored."""
+        """Delete a run atomically if it is stored, and nothing through a link."""
         if self.has(key):
-            aside = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=self.home.runs))
-            self.directory(key).rename(aside / key)
-            shutil.rmtree(aside)
+            aside = f".{key}-{secrets.token_hex(4)}"
+            with opened_directory(self.home.runs) as runs:
+                os.rename(key, aside, src_dir_fd=runs, dst_dir_fd=runs)
+                os.utime(aside, dir_fd=runs)  # To others, an old directory of this name is abandoned.
+                shutil.rmtree(aside, dir_fd=runs)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -122,7 +141,8 @@ class RunStore:
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
-            own_path(claim).write_text(self.sweep_id, encoding="utf-8")
+            with open(own_path(claim), "w", encoding="utf-8", opener=open_plain) as file:
+                file.write(self.sweep_id)
         return True
 
     def free(self, key: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, own_path, read_text
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
 from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
 from orchestrator.home.run_files import ProbeResult, read_results
 from orchestrator.machine.jobs import Setup
@@ -26,7 +26,7 @@ from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system import hardware
 from orchestrator.system.errors import SweepError, UserError, unknown
-from orchestrator.system.files import is_file, write_whole
+from orchestrator.system.files import is_file, replace_whole
 from orchestrator.system.machine_errors import trouble_words
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from trainables.base import Status
@@ -224,7 +224,7 @@ def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
     """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
     could not be read again."""
     checked = spec.checked()
-    write_whole(own_path(files.spec), checked.to_yaml())
+    replace_whole(files.spec, checked.to_yaml())
     return checked
 
 

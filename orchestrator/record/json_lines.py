@@ -20,10 +20,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from orchestrator.home.foreign_files import own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import open_to_append, own_path, parse_json, whole_lines
 from orchestrator.machine.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
-from orchestrator.system.files import is_file, write_whole
+from orchestrator.system.files import is_file, replace_whole
 
 RUNS = "runs.jsonl"
 """Name of the file in a home."""
@@ -81,7 +81,8 @@ class JsonLinesTracker(Tracker):
         lines = whole_lines(path)
         self._bytes = sum(len(line) + 1 for line in lines)
         if path.exists():
-            os.truncate(path, self._bytes)
+            with open_to_append(path) as file:
+                file.truncate(self._bytes)
         self._written = dict(filter(None, map(_identity, lines)))
 
     def _append(self, record: Content, state: State) -> None:
@@ -91,14 +92,15 @@ class JsonLinesTracker(Tracker):
         if self._written.get(record.identity) == digest:
             return
         line = json.dumps(_values(record, state) | {"digest": digest}).encode() + b"\n"
-        try:
-            with self._path.open("ab") as file:
-                file.write(line)
-                file.flush()
+        with open_to_append(self._path) as file:
+            try:
+                rest = line
+                while rest:  # A disk that becomes full writes a part of the line, then raises.
+                    rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
-        except OSError:
-            os.truncate(self._path, self._bytes)
-            raise
+            except OSError:
+                file.truncate(self._bytes)
+                raise
         self._bytes += len(line)
         self._written[record.identity] = digest
 
@@ -158,7 +160,7 @@ def remove_lines(path: Path, sweep_id: str) -> int:
             lines = whole_lines(path)
             others = [line for line in lines if (about := _identity(line)) is None or about[0][0] != sweep_id]
             if len(others) < len(lines):
-                write_whole(path, b"".join(line + b"\n" for line in others))
+                replace_whole(path, b"".join(line + b"\n" for line in others))
     except (OSError, ValueError) as error:
         raise StoreError(f"the record {path}: {error}") from error
     return len(lines) - len(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import secrets
 import shutil
 import socket
@@ -47,6 +48,8 @@ LOCKED = (
     "{file} in the home contains it, too."
 )
 OUTSIDE = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
+LENGTH = re.compile("[0-9]{1,9}")
+"""Pattern of the length of a body. Python refuses to read a number of thousands of digits."""
 TRIED = 20
 """Number of ports to try after the first."""
 
@@ -173,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
             explained = "This server passes on only requests that read, name, tag or delete records."
             self.send_error(HTTPStatus.FORBIDDEN, explain=explained)
             return
-        if not length.isdecimal() or int(length) > MOST_BYTES or "Transfer-Encoding" in self.headers:
+        if not LENGTH.fullmatch(length) or int(length) > MOST_BYTES or "Transfer-Encoding" in self.headers:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         if self.server.mlflow is None:

@@ -30,6 +30,8 @@ LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
 """Characters of word processors and web pages that look like a space but are letters in YAML."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """The rest of a line after a key or its value."""
+MOST_BITS = 1024
+"""Bits of a whole number. Larger ones would not fit a floating-point number, either."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
 """Types that the safe loader recognizes in too many texts."""
 
@@ -46,6 +48,15 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+def _whole_number(loader: _Loader, node: yaml.ScalarNode) -> int:
+    """Return a whole number. One with the tag ``!!int`` may be hexadecimal, of any length, and cannot be printed."""
+    number = int(loader.construct_yaml_int(node))
+    if number.bit_length() > MOST_BITS:
+        raise yaml.constructor.ConstructorError(None, None, "a number has too many digits", node.start_mark)
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole_number)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in CHANGED]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.foreign_files import own_path
 from orchestrator.home.journal import Answered, Broken, recall
 from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, Sweep
 from orchestrator.machine.state import State
@@ -33,7 +32,7 @@ from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import SweepError
-from orchestrator.system.files import write_whole
+from orchestrator.system.files import replace_whole
 from orchestrator.system.text import counted, listed
 from trainables.base import Status
 
@@ -56,7 +55,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
     record.end(result, State.FINISHED)
     plan.journal.append(Answered())
     print_answer(result, console)
-    write_whole(own_path(sweep.files.directory / ANSWER), answer_table.plain(result))
+    replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
     if files := draw(sweep, result, records):
         record.end(result, State.FINISHED, files)
     Checkpoints(sweep.files.checkpoints).clear()
@@ -135,14 +134,12 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
         from orchestrator.report.figures.comparisons import main_figure
         from orchestrator.report.figures.style import save_both
 
-        for suffix in (".png", ".svg"):
-            own_path(directory / Path(FIGURE).with_suffix(suffix))
         return save_both(main_figure(result, sweep.spec.question), directory, Path(FIGURE).stem)
 
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        write_whole(own_path(directory / REPORT), page(sweep, State.FINISHED.value, result, runs))
+        replace_whole(directory / REPORT, page(sweep, State.FINISHED.value, result, runs))
         return [directory / REPORT]
 
     return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, make) or ()]

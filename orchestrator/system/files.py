@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainables.contract.files import flush as flush
+from trainables.contract.files import replace_whole as replace_whole
 from trainables.contract.files import write_whole as write_whole
 
 ABANDONED_S = 3600.0
@@ -58,6 +59,17 @@ def files_below(directory: Path) -> list[Path]:
 
     paths = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names]
     return sorted(path for path in paths if is_file(path))
+
+
+@contextmanager
+def opened_directory(path: Path) -> Iterator[int]:
+    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``OSError`` for a link. What is done there is done in
+    this directory, also if somebody else puts a link in its place in the meantime."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def remove_abandoned(parent: Path, pattern: str) -> None:

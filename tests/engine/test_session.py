@@ -7,7 +7,10 @@ import resource
 import shlex
 import subprocess
 import sys
+import tempfile
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +20,7 @@ import ray
 
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.session import PATIENT, RaySession
+from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters
 from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, line, process
@@ -62,6 +65,45 @@ def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -
         with RayEngine(Resources(), session):
             assert node() != first
     assert not ray.is_initialized()
+
+
+@contextmanager
+def raylet(place: Path, *options: str, user: int = 0) -> Iterator[None]:
+    """Run a process that looks like a node of Ray, as some user."""
+    program = place / "raylet"  # Its name is that of a process which it becomes.
+    program.symlink_to(Path(sys.executable).resolve())
+    ready = "import sys, time; print(1, flush=True); time.sleep(60)"
+    command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+    fake = subprocess.Popen([*command, program, "-c", ready, *options], stdout=subprocess.PIPE)
+    try:
+        assert fake.stdout is not None
+        assert fake.stdout.readline() == b"1\n"
+        yield
+    finally:
+        fake.kill()
+        fake.wait()
+
+
+def test_auto_joins_only_a_cluster_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not the Ray of a sweep, either: it ends with its sweep."""
+    sweeps = f"--temp_dir={tmp_path}/ray-abcd/r"
+    for name, options in (("one", ("--temp_dir=/tmp/ray",)), ("two", ()), ("three", (sweeps,))):
+        (tmp_path / name).mkdir()
+        with raylet(tmp_path / name, f"--gcs-address=127.0.0.1:1{len(name)}", *options):
+            assert (f"127.0.0.1:1{len(name)}" in own_clusters()) is (sweeps not in options)
+    for found in ([], ["a:1", "b:2"]):
+        monkeypatch.setattr(session, "own_clusters", lambda found=found: set(found))
+        with pytest.raises(UserError, match="nodes of a:1 and b:2" if found else "no node of a cluster"):
+            RaySession("auto").begin()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+@pytest.mark.parametrize("place", ["--temp_dir=/tmp/ray", ""])
+def test_auto_does_not_send_the_token_to_another_user(place: str, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as open_to_all:
+        Path(open_to_all).chmod(0o755)
+        with raylet(Path(open_to_all), "--gcs-address=127.0.0.1:19", *filter(None, [place]), user=65534):
+            assert "127.0.0.1:19" not in own_clusters()
 
 
 def test_a_ray_of_the_users_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,7 +235,9 @@ def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_p
     for older in (unsaved, earlier):
         with older.sweep(stopped.files.id).driving():
             assert import_home(older, file, pytest.fail).sweeps == 0
-        assert import_home(older, file, pytest.fail).sweeps == 1
+        warnings: list[str] = []
+        assert import_home(older, file, warnings.append).sweeps == 1
+        assert ["shown as imported" in line for line in warnings] == [True]
         assert contents(older) == expected
         assert import_home(older, file, pytest.fail).sweeps == 0
 
@@ -252,7 +254,9 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     export_home(existing, back)
     with stopped.files.driving(), pytest.raises(UserError, match="another process"):
         import_home(stopped.home, back, pytest.fail)
-    assert import_home(stopped.home, back, pytest.fail) == Copied(0, 1)
+    warnings: list[str] = []
+    assert import_home(stopped.home, back, warnings.append) == Copied(0, 1)
+    assert ["shown as imported" in line for line in warnings] == [True]
     memory = recall(stopped.files)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
@@ -261,7 +265,7 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     with Journal(journal) as other:
         other.append(Asked(()))  # The same runs could end in the same second in both homes.
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
-    warnings: list[str] = []
+    warnings.clear()
     before = journal.read_bytes()
     assert import_home(Home(early), back, warnings.append) == Copied(0, 0)
     assert len(warnings) == 1

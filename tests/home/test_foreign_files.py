@@ -357,7 +357,7 @@ def test_a_disk_that_fills_while_a_sweep_is_created_leaves_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            *(("orchestrator.home.sweeps.write_whole", fail) if full == "space.yaml" else (Journal, "append", fail))
+            *(("orchestrator.home.sweeps.replace_whole", fail) if full == "space.yaml" else (Journal, "append", fail))
         )
         with pytest.raises(OSError, match=message):
             create_sweep(spec(), home)

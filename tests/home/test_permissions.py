@@ -14,14 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.home.archive import export_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.new_home import make_home, planted_by
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.site.pages import SweepPages
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
-from tests.cli.program import Ended, line, process
+from tests.cli.program import Ended, Program, line, process
 from tests.sweep.sweeps import spec
 
 CAPABILITIES = "-dac_override,-dac_read_search"
@@ -157,3 +160,37 @@ def test_the_page_shows_a_sweep_again_once_it_can_be_read(sweep: Sweep, monkeypa
         assert "unreadable</span>" in page
         assert "cannot be opened by this user" in page
     assert "finished</span>" in pages.index()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+@pytest.mark.parametrize("command", ["run", "import"])
+def test_a_home_that_another_user_has_put_there_is_not_used(command: str, run: Program, tmp_path: Path) -> None:
+    """They create ``results`` in a directory such as ``/tmp``, and wait for somebody to start a sweep there."""
+    write_sweep(Home(tmp_path / "own"), spec(sizes=[8], seeds=1))
+    export_home(Home(tmp_path / "own"), tmp_path / "home.tar.gz")
+    shared, planted = tmp_path / "shared", tmp_path / "shared" / "results"
+    planted.mkdir(parents=True)
+    shared.chmod(0o1777)
+    planted.chmod(0o777)
+    os.chown(planted, 65534, 65534)
+    started = ["run", "add_vs_add_prod", "--profile=smoke", "--engine=local"]
+    words = started if command == "run" else ["home", "import", str(tmp_path / "home.tar.gz")]
+    refused = run(*words, "--home", planted)
+    assert (refused.code, list(planted.iterdir())) == (2, [])
+    assert f"{planted} belongs to another user" in refused.err
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_a_home_that_is_shared_with_a_group_or_below_a_folder_of_its_owner_is_used(tmp_path: Path) -> None:
+    shared, theirs = tmp_path / "shared", tmp_path / "theirs"
+    for place in (shared, theirs):
+        (place / "home").mkdir(parents=True)
+        os.chown(place / "home", 65534, 0)
+    shared.chmod(0o1777)
+    (shared / "home").chmod(0o770)  # Group 0 is that of this process.
+    for place in (shared, theirs):
+        make_home(place / "home")
+        assert planted_by(place / "home") == ""
+    (shared / "home").chmod(0o700)
+    with pytest.raises(UserError, match="belongs to another user"):
+        make_home(shared / "home")

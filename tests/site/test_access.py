@@ -253,6 +253,18 @@ def test_a_query_with_control_characters_is_refused(query: str, site: Served) ->
     assert site.mlflow.requests == []
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("length", ["9" * 5000, "0" * 5000 + "2"], ids=["huge", "padded"])
+def test_a_length_of_thousands_of_digits_is_refused(length: str, method: str, site: Served) -> None:
+    """Python raises an exception for such a number."""
+    with socket.create_connection(("127.0.0.1", site.port), timeout=60) as connection:
+        path = f"{urlsplit(site.address).path}{MLFLOW}{'version' if method == 'GET' else 'graphql'}"
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nContent-Length: {length}\r\n"
+        connection.sendall(f"{head}Cookie: {cookie(site.address)}\r\n\r\n".encode("latin-1"))
+        assert b" 413 " in connection.makefile("rb").readline()
+    assert site.mlflow.requests == []
+
+
 def headers_of(address: str) -> dict[str, str]:
     with BROWSER.open(address, timeout=60) as answered:
         return dict(answered.headers.items())

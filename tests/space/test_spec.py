@@ -431,3 +431,9 @@ def test_the_profile_paper_states_each_setting_with_its_source() -> None:
     stated = {name for group in settings.values() for name in group} - {"operations"}  # The default vocabulary.
     assert stated == set(sources)
     assert all(source.startswith(("paper", "sibling", "ours", "5,000 times")) for source in sources.values())
+
+
+@pytest.mark.parametrize("number", ["!!int 0x" + "F" * 50_000, "!!int 0b" + "1" * 2_000, "9" * 4_000])
+def test_a_number_that_cannot_be_printed_is_refused_with_its_line(number: str) -> None:
+    with pytest.raises(UserError, match=r"^x, line 2, column 4: .* a number has too many digits$"):
+        strict_yaml.read(f"a: 1\nb: {number}", "x")

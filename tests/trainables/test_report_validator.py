@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from orchestrator.home.directories import Home
+from orchestrator.home.run_store import RunStore
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Evaluation, Outcome, Report, RunConfig, Status
+from trainables.contract import report_validator
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 
 LISTED: Any = {"w": [1.0]}
@@ -92,3 +96,26 @@ def test_an_ended_run_must_not_be_reported_again() -> None:
     assert validator.check([]) == []
     with pytest.raises(BrokenFamilyError, match=r"\(by index: none\); it reported on 1"):
         validator.check([Report(1, evaluation(step=3))])
+
+
+def test_a_learning_curve_that_could_not_be_read_again_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that logs each of a million steps, for example: its outcome would be stored, then count as damaged."""
+    monkeypatch.setattr(report_validator, "MOST_EVALUATIONS", 3)
+    validator = ReportValidator(FAMILY, runs())
+    for step in (1, 2, 3):
+        validator.check([Report(index, evaluation(step=step)) for index in (0, 1)])
+    with pytest.raises(BrokenFamilyError, match="curve has more than 3 points; evaluate or log it less often"):
+        validator.check(pair(step=4))
+
+
+def test_a_resumed_curve_counts_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_validator, "MOST_EVALUATIONS", 3)
+    curve = tuple(evaluation(step=step) for step in (1, 2, 3, 4))
+    with pytest.raises(BrokenFamilyError, match="curve has more than 3 points"):
+        checked(Report(0, evaluation(step=4), outcome(curve=curve)), Report(1, evaluation()))
+
+
+def test_the_longest_curve_can_be_stored_and_read(tmp_path: Path) -> None:
+    curve = tuple(evaluation(step=step, loss=1 / step) for step in range(1, report_validator.MOST_EVALUATIONS + 1))
+    store = RunStore(Home(tmp_path), "sweep")
+    assert store.put("0123456789abcdef", outcome(curve=curve), {}).curve == curve

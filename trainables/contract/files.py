@@ -15,7 +15,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return
+    else:
+        replace_whole(path, content)
+
+
+def replace_whole(path: Path, content: str | bytes) -> None:
+    """Replace a file, link or pipe atomically by a file with this content, as :func:`write_whole`. A link is never
+    followed, also not one that somebody else puts there in this moment."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,9 @@ from trainables.contract.runs import Evaluation, Outcome, Report, RunConfig, Sta
 ROUNDING = 1e-6
 """Tolerance for shares below 0 or above 1: a mean in float32 may be inexact."""
 
+MOST_EVALUATIONS = 100_000
+"""Largest number of evaluations of a run. The outcome of a run with a million could be stored, but not read again."""
+
 
 class BrokenFamilyError(Exception):
     """Raised if a family breaks its contract. The message names the family and its mistake."""
@@ -32,6 +35,7 @@ class ReportValidator:
         self._family = family
         self._runs = tuple(runs)
         self._steps = [0] * len(self._runs)
+        self._evaluations = [0] * len(self._runs)
         self._open = set(range(len(self._runs)))
 
     def check(self, reports: Any) -> list[Report]:
@@ -59,8 +63,11 @@ class ReportValidator:
             rule = f"step {evaluation.step} follows step {before}; steps must increase"
             self._require(evaluation.step > before, f"{where} {rule}")
             self._steps[index] = evaluation.step
+            self._evaluations[index] += 1
+            self._check_length(self._evaluations[index], where)
         if outcome is not None:
             outcome = self._outcome(outcome, run, where)
+            self._check_length(len(outcome.curve), where)
             self._open.discard(index)
         for kind, arrays in (("weights", report.weights), ("arrays", report.arrays)):
             self._require(isinstance(arrays, Mapping), f"{where} {kind} must map names to numpy arrays")
@@ -69,6 +76,10 @@ class ReportValidator:
                 rule = f"must be numpy arrays of numbers; {name!r} is {shortened(array)}"
                 self._require(numeric, f"{where} {kind} {rule}")
         return replace(report, evaluation=evaluation, outcome=outcome)
+
+    def _check_length(self, evaluations: int, where: str) -> None:
+        rule = f"learning curve has more than {MOST_EVALUATIONS:,} points; evaluate or log it less often"
+        self._require(evaluations <= MOST_EVALUATIONS, f"{where} {rule}")
 
     def _evaluation(self, given: Any, run: RunConfig, where: str) -> Evaluation:
         rule = f"evaluation must be an Evaluation; it is {shortened(given)}"

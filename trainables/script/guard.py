@@ -246,10 +246,11 @@ class Guard:
         os.close(failed[0])
         return why
 
-    def _turn(self, within_s: float) -> None:
-        """Wait for output, the end of a process, or the worker's request, and handle it."""
+    def _turn(self, within_s: float, *, is_over: bool = False) -> None:
+        """Wait for output, the end of a process, or the worker's request, and handle it. When the script ``is_over``,
+        its last output is written even if nobody has read the rest: the worker may be gone."""
         assert self._output is not None, "the script was started"
-        is_full = self._output.is_full()
+        is_full = not is_over and self._output.is_full()
         streams = [] if is_full else self._streams
         watched = [self._wakes, *(stream.descriptor for stream in streams), *([] if self._ends else [self._control])]
         ready, _, _ = select.select(watched, [], [], 0.02 if is_full else within_s)
@@ -289,7 +290,7 @@ class Guard:
                     break
                 self._turn(0.1)
         while self._streams and select.select([stream.descriptor for stream in self._streams], [], [], 0)[0]:
-            self._turn(0)
+            self._turn(0, is_over=True)
         self._reap()
         return max(left, 0)
 

@@ -62,6 +62,11 @@ def private_directory() -> Iterator[Path]:
         _remove(directory)
 
 
+def is_private(directory: Path) -> bool:
+    """Return True for the path of :func:`private_directory`."""
+    return directory.name == INSIDE and directory.parent.name.startswith(PREFIX)
+
+
 def _remove_abandoned(place: Path) -> None:
     """Remove private directories of this user that no process has locked any more."""
     for directory in place.glob(f"{PREFIX}*"):

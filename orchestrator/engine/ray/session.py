@@ -23,7 +23,7 @@ from ray._private.utils import estimate_available_memory, resolve_object_store_m
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
-from orchestrator.engine.ray.files import private_directory, protect_token, token_file
+from orchestrator.engine.ray.files import is_private, private_directory, protect_token, token_file
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
@@ -237,6 +237,8 @@ def _join(address: str) -> None:
     if address != "auto":
         _check_address(address)
         _check_node(address)
+    elif not os.environ.get("RAY_ADDRESS"):
+        address = own_cluster()
     try:
         _init(address=address)
     except STARTING as error:
@@ -244,6 +246,36 @@ def _join(address: str) -> None:
             f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
             f"the head node's ~/.ray/auth_token to {token_file()}"
         ) from error
+
+
+def own_cluster() -> str:
+    """Return the address of the cluster that this machine is part of. Raises ``UserError`` unless there is one.
+
+    Ray itself would take the first process of any user that is named raylet, and send it the token of this user.
+    """
+    addresses = sorted(own_clusters())
+    if len(addresses) != 1:
+        nodes = f"nodes of {' and '.join(addresses)}" if addresses else "no node of a cluster"
+        raise UserError(
+            f"--address auto joins the cluster that you or root have started a node of on this machine, but {nodes} "
+            "run here: name the cluster as HOST:PORT"
+        )
+    return addresses[0]
+
+
+def own_clusters() -> set[str]:
+    """Return the addresses of clusters with a node here that this user or root has started, except those that belong
+    to a sweep."""
+    addresses = set()
+    for process in psutil.process_iter(["name", "uids", "cmdline"]):
+        name, uids, words = (process.info[key] for key in ("name", "uids", "cmdline"))
+        if name != "raylet" or uids is None or uids.real not in (0, os.getuid()):
+            continue
+        options = dict(word.split("=", 1) for word in words or () if word.startswith("--") and "=" in word)
+        address, place = options.get("--gcs-address"), options.get("--temp_dir", "")
+        if address and not is_private(Path(place)):
+            addresses.add(address)
+    return addresses
 
 
 def _check_node(address: str) -> None:

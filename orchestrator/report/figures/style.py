@@ -12,7 +12,7 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from orchestrator.system.files import write_whole
+from orchestrator.system.files import replace_whole, write_whole
 
 SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"} | {
     "svg.hashsalt": "transition-sweeps",  # Without it ids inside an SVG are random: equal data give different files.
@@ -158,16 +158,16 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 
 
 @own_style()
-def save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path, write: Callable[[Path, bytes], None] = write_whole) -> Path:
     """Write a figure in one rename, in the format of the suffix (``.png``, ``.svg``, ``.pdf``)."""
     settle(figure)
     # Without dates the same data give the same file.
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
     figure.savefig(buffer := io.BytesIO(), format=path.suffix[1:], metadata=undated)
-    write_whole(path, buffer.getvalue())
+    write(path, buffer.getvalue())
     return path
 
 
 def save_both(figure: Figure, directory: Path, stem: str) -> list[Path]:
-    """Write the figure as ``stem.png`` for screens and ``stem.svg`` for print."""
-    return [save(figure, directory / f"{stem}.{suffix}") for suffix in ("png", "svg")]
+    """Write the figure as ``stem.png`` for screens and ``stem.svg`` for print, into the directory of a sweep."""
+    return [save(figure, directory / f"{stem}.{suffix}", replace_whole) for suffix in ("png", "svg")]

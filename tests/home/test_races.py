@@ -1,0 +1,110 @@
+"""Somebody else who owns a home exchanges its files for links while a command of ours checks and uses them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalog import export
+from orchestrator.home.checkpoints import note_progress
+from orchestrator.home.directories import Home
+from orchestrator.home.journal import Asked, Journal
+from orchestrator.home.run_files import ProbeResult, write_result
+from orchestrator.home.run_store import RunStore
+from orchestrator.report.figures import style
+from tests.catalog.fabricated import write_sweep
+from tests.cli.program import Program
+from tests.home.test_archive import contents
+from trainables.base import Evaluation
+
+PRECIOUS = "a file of this user\n"
+RACED_S = 1.0
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "stop.jsonl": lambda path: Home(path.parents[2]).sweep(path.parent.name).request_stop("add"),
+    "journal.jsonl": lambda path: _append(path),
+    "progress.jsonl": lambda path: note_progress(path.parent, [("key", Evaluation(1, 1.0, {"add": 1.0}))]),
+    "key": lambda path: RunStore(Home(path.parents[1]), "sweep").claim("key"),
+    "probes/odd.json": lambda path: write_result(path.parents[1], ProbeResult("odd", 1), {}),
+}
+"""Writes to files of a home, by the name of the file."""
+
+
+def _append(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.append(Asked(()))
+
+
+def _exchange(path: Path, target: Path, until: float) -> None:
+    """Put a link and a file in the place of a path, in turn."""
+    link, plain = path.with_name("link"), path.with_name("plain")
+    while time.time() < until:
+        for aside in (plain, link):
+            with suppress(OSError):
+                aside.symlink_to(target) if aside == link else aside.touch()
+                aside.replace(path)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_never_goes_through_a_link(name: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text(PRECIOUS)
+    folder = {"key": "claims", "probes/odd.json": "runs/key"}.get(name, "sweeps/odd")
+    path = tmp_path / "home" / folder / name
+    path.parent.mkdir(parents=True)
+    until = time.time() + RACED_S
+    other = multiprocessing.get_context("fork").Process(target=_exchange, args=(path, precious, until))
+    other.start()
+    while time.time() < until:
+        with suppress(OSError, ValueError):  # It may say that the file is a link.
+            WRITERS[name](path)
+    other.join()
+    assert precious.read_text() == PRECIOUS
+
+
+@pytest.mark.parametrize("command", ["report", "figure"])
+def test_a_link_that_appears_while_a_report_is_drawn_is_replaced(
+    command: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, precious = Home(tmp_path / "home"), tmp_path / "precious"
+    precious.write_text(PRECIOUS)
+    files = write_sweep(home).files
+    written = files.directory / {"report": "report.html", "figure": "figure.pdf"}[command]
+    place, drawing = {"report": (export, "page_of"), "figure": (style, "settle")}[command]
+    draw = getattr(place, drawing)
+
+    def drawn(*given: object) -> object:
+        written.symlink_to(precious)
+        return draw(*given)
+
+    monkeypatch.setattr(place, drawing, drawn)
+    run(command, files.id, "--home", home.root).succeeded()
+    assert precious.read_text() == PRECIOUS
+    assert (written.is_symlink(), written.is_file()) == (False, True)
+
+
+@pytest.mark.parametrize("folder", ["runs", "sweeps"])
+def test_rm_deletes_nothing_of_another_home(
+    folder: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder becomes a link to that of a home with the same runs, once everything has been checked."""
+    theirs, own = Home(tmp_path / "theirs"), Home(tmp_path / "own")
+    files = write_sweep(theirs).files
+    shutil.copytree(theirs.root, own.root)
+    before, own_keys = contents(own), RunStore.own_keys
+
+    def exchanged(store: RunStore) -> list[str]:
+        keys = own_keys(store)
+        (theirs.root / folder).rename(theirs.root / "aside")
+        (theirs.root / folder).symlink_to(own.root / folder)
+        return keys
+
+    monkeypatch.setattr(RunStore, "own_keys", exchanged)
+    done = run("rm", files.id, "--yes", "--home", theirs.root)
+    assert contents(own) == before != {}
+    assert "should not happen" not in done.err
