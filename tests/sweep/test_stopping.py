@@ -22,7 +22,7 @@ from tests.waiting import meanwhile
 from trainables.base import Status
 
 
-def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:
+def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float | str) -> SweepSpec:
     """Return a spec of two mixes with one seed, whose runs train one after the other."""
     return scripted(log, {"steps": 8, **settings}, mixes=["add", "add+prod"], sizes=sizes)
 
@@ -59,8 +59,16 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
 
 def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = slow_spec(log, pace_s=2.0)  # On a busy machine, the other process takes seconds.
-    asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
+    hold = tmp_path / "holds" / "16-2"  # The first run of 16 waits until the other process has asked.
+    hold.parent.mkdir()
+    hold.touch()
+    sweep = slow_spec(log, holds=str(hold.parent))
+
+    def ask() -> None:
+        say_stop(tmp_path)
+        hold.unlink()
+
+    asking = meanwhile(lambda: any(event.size == 16 for event in events(log)), ask)
     with pytest.raises(KeyboardInterrupt):
         run_here(sweep, tmp_path, console=console)
     asking.join()
