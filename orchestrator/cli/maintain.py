@@ -129,7 +129,9 @@ def rm_command(
     else:
         for damage in summary.damage:
             warn(damage)
-        files, running, freed = place.sweep(summary.id), summary.is_running, size_on_disk(summary.disk_bytes)
+        files = place.sweep(summary.id)
+        running = summary.is_running
+        freed = size_on_disk(summary.disk_bytes)
         lines = [f"{files.id}: {summary.state}, {counted(summary.ended, 'run')}, {freed}", f"  {summary.words}"]
     if running:
         raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")

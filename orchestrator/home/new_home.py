@@ -33,7 +33,8 @@ def check_home(root: Path) -> None:
 def planted_by(root: Path) -> str:
     """Return the owner of a directory that another user may have put in the way of a new home, such as
     ``/tmp/results``, or "". A directory that its owner shares with a group of this user is not one."""
-    status, above = root.stat(), root.resolve().parent.stat()
+    status = root.stat()
+    above = root.resolve().parent.stat()
     if status.st_uid in (0, os.getuid()) or not above.st_mode & stat.S_IWOTH:
         return ""
     mode = status.st_mode

@@ -240,7 +240,8 @@ def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
 
 def _views(record: Content) -> dict[str, str]:
     """Return the views of a sweep's experiment, none for a list of jobs."""
-    axis, target = record.params.get("size_axis"), record.params.get("target")
+    axis = record.params.get("size_axis")
+    target = record.params.get("target")
     return {} if axis is None or target is None else views(mlflow_name(axis), mlflow_name(target))
 
 

@@ -135,7 +135,10 @@ def test_another_program_family_or_trust_reads_a_sweep_again(
     assert not is_kept_after(lambda local: local.setattr(summary_cache, "_program", lambda: "another version"))
     family = str(Path(sys.modules["tests.families"].__file__ or "").resolve())
     state = summary_cache._state
-    changed = lambda path: (b"edited\n", 0) if path == family else state(path)  # noqa: E731
+
+    def changed(path: str) -> tuple[bytes, int]:
+        return (b"edited\n", 0) if path == family else state(path)
+
     assert not is_kept_after(lambda local: local.setattr(summary_cache, "_state", changed))
     trust(tmp_path)
     assert find(files) is None

@@ -120,6 +120,10 @@ class Hosts:
                     return True
         return False
 
+    def is_idle(self, number: int) -> bool:
+        """Return True if no process trains on a host."""
+        return not self.trains(number)
+
     def end(self, number: int) -> None:
         """Kill all processes on a host. Raises ``AssertionError`` if one of them does not end."""
         left: list[psutil.Process] = []

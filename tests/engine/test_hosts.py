@@ -7,6 +7,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +175,13 @@ def test_hosts_that_are_removed_cost_no_more_than_the_time_between_checkpoints(h
     program = begin(hosts, 1, space, home, log)
     try:
         for removal in range(REMOVALS):
-            number, before = (2, 3)[removal % 2], len(events(events_log))
-            wait_for(lambda before=before: len(events(events_log)) > before + 8, WAIT_S, log.read_text)  # type: ignore[misc]
-            wait_for(lambda number=number: hosts.trains(number), WAIT_S, log.read_text)  # type: ignore[misc]
+            number = (2, 3)[removal % 2]
+            wait_for(partial(has_events, events_log, len(events(events_log)) + 9), WAIT_S, log.read_text)
+            wait_for(partial(hosts.trains, number), WAIT_S, log.read_text)
             assert program.process.poll() is None, "the sweep ended too early"
             if removal % 4 < 2:
                 hosts.drain(1, number, 60)
-                wait_for(lambda number=number: not hosts.trains(number), WAIT_S, log.read_text)  # type: ignore[misc]
+                wait_for(partial(hosts.is_idle, number), WAIT_S, log.read_text)
             hosts.end(number)
             join(hosts, 1, number, home, scratch)
             hosts.part(number, RAYLET)
@@ -192,6 +193,11 @@ def test_hosts_that_are_removed_cost_no_more_than_the_time_between_checkpoints(h
     print(f"{REMOVALS} hosts removed; evaluations trained again: {lost}")
     assert len(lost) <= REMOVALS
     assert all(steps * PACE_S <= EVERY_S + 2 * PACE_S for steps in lost)
+
+
+def has_events(log: Path, count: int) -> bool:
+    """Return True once a log has so many events."""
+    return len(events(log)) >= count
 
 
 def steps_taken_again(log: Path) -> list[int]:

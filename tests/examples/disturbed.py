@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -101,12 +102,16 @@ class Disturbed:
         """Kill parts in turn, each after some progress. Yield what was killed."""
         for what in kinds:
             before = self.progress()
-            wait_for(lambda before=before: self.progress() > before or self.driver.poll() is not None, 200, self.log)  # type: ignore[misc]
+            wait_for(partial(self._has_moved, before), 200, self.log)
             time.sleep(self._choice.uniform(0, 1))
             if self.driver.poll() is not None:
                 return
             if self.kill(what):
                 yield what
+
+    def _has_moved(self, before: int) -> bool:
+        """Return True once the sweep has ended or has more progress than ``before``."""
+        return self.progress() > before or self.driver.poll() is not None
 
     def log(self) -> str:
         return (self._folder / "log").read_text()

@@ -272,8 +272,8 @@ def own_clusters() -> set[str]:
         if name != "raylet" or uids is None or uids.real not in (0, os.getuid()):
             continue
         options = dict(word.split("=", 1) for word in words or () if word.startswith("--") and "=" in word)
-        address, place = options.get("--gcs-address"), options.get("--temp_dir", "")
-        if address and not is_private(Path(place)):
+        address = options.get("--gcs-address")
+        if address and not is_private(Path(options.get("--temp_dir", ""))):
             addresses.add(address)
     return addresses
 
