@@ -1,4 +1,4 @@
-"""Summaries of sweeps that ended, kept between commands: a home of 300 sweeps takes a minute to read and estimate anew.
+"""Summaries of sweeps that ended, kept between commands: reading and estimating 300 sweeps takes a minute.
 
 They are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``), never in a home:
 a home may be somebody else's, and a summary in it could say anything. A summary is a copy, and any of them can be
@@ -8,7 +8,7 @@ A summary is believed only if everything that it was computed from is the same a
 the journal and the search space, the files of each run by number, size and time of change, the source of this program,
 and for a family from outside its source and the list of code that this user trusts. It is kept only if nothing of it
 had changed since the sweep was read. Sweeps that are running, unfinished or damaged, and those of scripts and
-notebooks, are read anew each time.
+notebooks, are read every time.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def open_summary(home: Home, given: str | None) -> Summary:
 
 
 def find(files: SweepDirectory) -> Summary | None:
-    """Return the kept summary of a sweep, or None if there is none that is right."""
+    """Return the kept summary of a sweep, or None if there is none, or if anything behind it has changed."""
     try:
         content = read_bytes(_place(files), MOST_BYTES)
         digest, _, body = content.partition(b"\n")

@@ -366,7 +366,7 @@ class Campaign:
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
         """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
-        once if it cannot be retried. Retries are counted anew once the stack is further than at any earlier failure."""
+        once if it cannot be retried. The count starts over once the stack gets further than at any earlier failure."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return

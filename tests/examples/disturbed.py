@@ -35,25 +35,25 @@ def _described(outcome: Outcome) -> tuple[Status, dict[str, float], object]:
 
 def scripts_in(folder: Path) -> list[psutil.Process]:
     """Return the processes whose working directory is a folder, except the program itself."""
-    found = []
+    scripts = []
     for process in psutil.process_iter():
         try:
             is_there = process.cwd() == str(folder) and "train.py" in process.cmdline()
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        found += [process] if is_there and "orchestrator" not in process.cmdline() else []
-    return found
+        scripts += [process] if is_there and "orchestrator" not in process.cmdline() else []
+    return scripts
 
 
 def below(driver: subprocess.Popen[str], name: str) -> list[psutil.Process]:
     """Return the descendants of a driver with a text in their command lines."""
-    found = []
+    descendants = []
     for process in psutil.Process(driver.pid).children(recursive=True):
         try:
-            found += [process] if any(name in word for word in process.cmdline()) else []
+            descendants += [process] if any(name in word for word in process.cmdline()) else []
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-    return found
+    return descendants
 
 
 class Disturbed:
@@ -85,10 +85,10 @@ class Disturbed:
             self.driver = self._started("--resume", only_sweep(self._folder / "results").id)
             return True
         names = {"guard": "guard.py", "worker": "ray::StackTrial", "raylet": "raylet/raylet"}
-        found = scripts_in(self._folder) if what in ("script", "group") else below(self.driver, names[what])
-        if not found:
+        candidates = scripts_in(self._folder) if what in ("script", "group") else below(self.driver, names[what])
+        if not candidates:
             return False
-        chosen = self._choice.choice(found)
+        chosen = self._choice.choice(candidates)
         try:
             if what == "group":
                 os.killpg(os.getpgid(chosen.pid), signal.SIGKILL)

@@ -46,9 +46,9 @@ def test_an_imported_run_is_never_one_that_was_trained_here(is_resumed: bool, tm
     assert import_home(home, file, pytest.fail) == Copied(len(keys - before), 0)
     console = quiet()
     run_here(wanted, home.root, console=console, resume=own.id if is_resumed else None)
-    found = origins(home, home.sweep_ids()[0])
-    assert {found[key] for key in found.keys() - before} == {f"{own.id} (imported)"}
-    assert {found[key] for key in found.keys() & before} <= {"" if is_resumed else own.id}
+    trained_for = origins(home, home.sweep_ids()[0])
+    assert {trained_for[key] for key in trained_for.keys() - before} == {f"{own.id} (imported)"}
+    assert {trained_for[key] for key in trained_for.keys() & before} <= {"" if is_resumed else own.id}
     assert f"trained for {own.id} (imported)" in printed(console)
 
 

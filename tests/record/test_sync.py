@@ -199,8 +199,8 @@ def test_a_record_of_an_earlier_version_gets_what_is_new(recorded: Path, first: 
     again = everything(recorded)
     assert metrics_of(again) == metrics_of(first)
     assert again["logistic"] == first["logistic"]
-    found = [record["metrics"] for name, record in first.items() if " transition " in name]
-    assert any({"midpoint", "midpoint_low", "slope_high", "interval"} <= metrics.keys() for metrics in found)
+    transitions = [record["metrics"] for name, record in first.items() if " transition " in name]
+    assert any({"midpoint", "midpoint_low", "slope_high", "interval"} <= metrics.keys() for metrics in transitions)
     assert len([name for name in first["logistic"] if name.startswith("mlflow.sharedViewState.")]) == 2
 
 
