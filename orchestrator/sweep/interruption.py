@@ -111,8 +111,8 @@ def _stopping_words(stacks: int, *, resumes: bool) -> str:
         what = f"{stacks} runs in training end" if stacks > 1 else "the run in training ends"
         their = "their next evaluations and begin" if stacks > 1 else "its next evaluation and begins"
         return f"Stopping: {what} at {their} again when the sweep continues; press Ctrl-C again to end at once"
-    many = f"{stacks} stacks will write checkpoints at their next evaluations"
-    what = many if stacks > 1 else "the stack in training will write a checkpoint at its next evaluation"
+    many = f"{stacks} stacks will write checkpoints, at their next evaluations at the latest"
+    what = many if stacks > 1 else "the stack in training will write a checkpoint, at its next evaluation at the latest"
     return f"Stopping: {what}; press Ctrl-C again to end at once and lose the training since the last checkpoints"
 
 

@@ -94,7 +94,11 @@ def test_a_killed_run_continues_with_the_scores_of_an_undisturbed_one(
 @pytest.mark.parametrize(
     ("family", "stopping", "left"),
     [
-        (FAMILY, "will write a checkpoint at its next evaluation", "and 1 checkpoint of runs in training"),
+        (
+            FAMILY,
+            "will write a checkpoint, at its next evaluation at the latest",
+            "and 1 checkpoint of runs in training",
+        ),
         (
             "tests.trainables.resuming:Unable",
             "the run in training ends at its next evaluation and begins again when the sweep continues",
