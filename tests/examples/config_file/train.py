@@ -78,15 +78,16 @@ def main() -> None:
             mean, square = first[name] / (1 - 0.9**step), second[name] / (1 - 0.999**step)
             weights[name] = weights[name] - lr * mean / (np.sqrt(square) + 1e-8)
         if step % 100 == 0:
+            right = (outputs(weights, test_points)[1] > 0) == test_labels
+            line = {"step": step, "train": {"loss": loss}, "test": {"accuracy": float(right.mean())}}
+            with open(config["metrics"], "a") as file:
+                file.write(json.dumps(line) + "\n")
+            # After the metrics: a script that is killed in between writes them again, but never leaves them out.
             parts = {"weights": weights, "first": first, "second": second}
             arrays = {f"{part}.{name}": one for part, values in parts.items() for name, one in values.items()}
             with (checkpoint.parent / "next.npz").open("wb") as file:
                 np.savez(file, step=step, **arrays)
             (checkpoint.parent / "next.npz").replace(checkpoint)
-            right = (outputs(weights, test_points)[1] > 0) == test_labels
-            line = {"step": step, "train": {"loss": loss}, "test": {"accuracy": float(right.mean())}}
-            with open(config["metrics"], "a") as file:
-                file.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":
