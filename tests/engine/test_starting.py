@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.engine.ray.session import own_clusters
 from tests.cli.program import process
 from tests.engine.hosts import RAY
 from tests.record.servers import free_port
@@ -48,6 +49,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
         )
         try:
             wait_for(lambda: is_open(port), 100)
+            # On a busy machine the raylet starts much later than the server that listens at the port.
+            wait_for(lambda: any(cluster.endswith(f":{port}") for cluster in own_clusters()), 100)
             yield f"127.0.0.1:{port}", token
         finally:
             parts = psutil.Process(head.pid).children()

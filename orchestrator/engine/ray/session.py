@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ PATIENT = {
 a sweep after hours. The sweep itself detects dead processes (``sweep/interruption.py``)."""
 ANSWER_WITHIN_S = 5.0
 """Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
+NODE_WITHIN_S = 10.0
+"""Seconds for a node that is starting on this machine to have its raylet."""
 ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files that are never read
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep's own handler leaves a checkpoint
@@ -281,8 +284,12 @@ def own_clusters() -> set[str]:
 def _check_node(address: str) -> None:
     """Raise ``UserError`` unless a node of a cluster runs here. Ray looks for it among the processes that this one
     sees, which are those of the same container, and after a minute it blames something else."""
-    names = {process.info["name"] for process in psutil.process_iter(["name"])}
-    if "raylet" not in names:
+    # A head node that starts answers seconds before its own raylet runs.
+    deadline = time.monotonic() + NODE_WITHIN_S
+    while all(process.info["name"] != "raylet" for process in psutil.process_iter(["name"])):
+        if time.monotonic() < deadline:
+            time.sleep(0.2)
+            continue
         raise UserError(
             f"no node of the cluster at {address} runs here, on this machine or in this container. Start one that "
             f"trains nothing, and try again: ray start --address={address} --num-cpus=0"
