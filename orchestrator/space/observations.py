@@ -3,6 +3,9 @@
 A run is evidence if it was trained to its end, with the steps of all runs of its arm. Earlier phases of an arm are not
 evidence; their labels differ. A failed run is not evidence, and a diverged run did not learn. For runs that have not
 ended, see :attr:`orchestrator.search.base.Request.is_evidence`.
+
+A search weighs sizes by what their runs cost. Measured seconds would make it request other runs on a busy machine, and
+on another one, so a family that knows the speed of a core predicts them (:func:`typical_seconds`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from orchestrator.search.base import Observation, Problem, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block
-from trainables.base import Outcome, Status
+from trainables.base import Family, Outcome, RunConfig, Status
 
 
 def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
@@ -24,11 +27,21 @@ def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
     return floor if outcome.status is Status.DIVERGED else outcome.accuracy[task], floor
 
 
-def observe(outcome: Outcome, target: str) -> Observation | None:
-    """Return an outcome as an observation for a searcher, or None for a failed run."""
+def observe(outcome: Outcome, target: str, typical_s: float | None = None) -> Observation | None:
+    """Return an outcome as an observation for a searcher, or None for a failed run. Its cost is ``typical_s``, or what
+    was measured if that is None."""
     result = scores(outcome, target)
-    cost = outcome.measures.get("seconds", 0.0)
+    cost = outcome.measures.get("seconds", 0.0) if typical_s is None else typical_s
     return None if result is None else Observation(*result, cost, outcome.settled(target))
+
+
+def typical_seconds(family: Family, device: str, run: RunConfig, outcome: Outcome) -> float | None:
+    """Return the seconds that the steps of a run take on a typical core, or None if the family does not know."""
+    speed = family.speed(device)
+    if speed is None:
+        return None
+    trained = outcome.steps / family.steps(run)
+    return trained * speed.seconds(family.flops(run), family.parameters(run.size).total)
 
 
 def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:

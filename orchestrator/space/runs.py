@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.search.base import Request
+from orchestrator.search.base import Observation, Request
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe, problem_of, scores
+from orchestrator.space.observations import observe, problem_of, scores, typical_seconds
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
@@ -78,6 +78,16 @@ class RunInTraining:
     def accuracy(self, task: str) -> float | None:
         """Return the last accuracy on a task, or None before the first evaluation."""
         return self.curve[-1].accuracy.get(task) if self.curve else None
+
+
+def observer_of(spec: SweepSpec) -> Callable[[Run], Observation | None]:
+    """Return a function that converts a run that ended into an observation for the sweep's searcher."""
+    family, device = spec.make_family(), spec.resources.device
+
+    def observe_run(run: Run) -> Observation | None:
+        return observe(run.outcome, spec.target, typical_seconds(family, device, run.config, run.outcome))
+
+    return observe_run
 
 
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:

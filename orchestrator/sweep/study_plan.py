@@ -9,8 +9,7 @@ from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_reque
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
 from orchestrator.search.base import Observation, Request, Searcher
-from orchestrator.space.observations import observe
-from orchestrator.space.runs import Run
+from orchestrator.space.runs import Run, observer_of
 from trainables.base import Outcome
 
 
@@ -38,14 +37,15 @@ class StudyPlan(Plan):
         *,
         known: Iterable[Ended] = (),
         blocks: int = 0,
-        observation: Callable[[Outcome, str], Observation | None] = observe,
+        observe: Callable[[Run], Observation | None] | None = None,
     ) -> None:
         """Continue a sweep.
 
         Args:
             known: Runs in the journal.
             blocks: Number of the searcher's blocks that are in the journal.
-            observation: Converts an outcome and the target into the searcher's observation.
+            observe: Converts a run that ended into the searcher's observation, by default that of a search
+                for a transition.
         """
         self.sweep = sweep
         self.searcher = searcher
@@ -55,7 +55,7 @@ class StudyPlan(Plan):
         self.on_ended = _ignore
         self._family = sweep.spec.make_family()
         self._blocks = blocks
-        self._observation = observation
+        self._observe = observe or observer_of(sweep.spec)
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
         self._first: dict[str, Request] = {}
@@ -147,4 +147,4 @@ class StudyPlan(Plan):
     def _enter(self, entry: Ended) -> None:
         self.runs.append(self.sweep.run(entry))
         if not entry.request.phase:
-            self.searcher.tell(entry.request, self._observation(entry.outcome, self.sweep.spec.target))
+            self.searcher.tell(entry.request, self._observe(self.runs[-1]))

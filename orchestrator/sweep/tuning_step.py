@@ -49,7 +49,7 @@ def tuned(
     spec, tuner = sweep.spec, Tuner(sweep.spec)
     plain = replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()}))
     known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
-    plan = StudyPlan(plain, tuner, journal, known=known, observation=observe_learning)
+    plan = StudyPlan(plain, tuner, journal, known=known, observe=lambda run: observe_learning(run.outcome, spec.target))
     campaign = Campaign(plain.files, plain.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
     assert spec.tune is not None, "only a sweep with settings to tune is tuned"
     observer = _Observer(campaign, plan, invocation.limit, spec.tune.settings)

@@ -53,7 +53,10 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakePlan]:
     sweep = create_sweep(SPECS[request.param], Home(tmp_path))
     with closing(Journal(sweep.files.journal)) as journal:
         if request.param == "tuning":
-            yield lambda: StudyPlan(sweep, Tuner(sweep.spec), journal, observation=observe_learning)
+            target = sweep.spec.target
+            yield lambda: StudyPlan(
+                sweep, Tuner(sweep.spec), journal, observe=lambda run: observe_learning(run.outcome, target)
+            )
         else:
             yield lambda: StudyPlan(sweep, searcher_of(sweep.spec), journal)
 
