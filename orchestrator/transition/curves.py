@@ -334,6 +334,8 @@ class RunsOfSize:
         total_D += log_D
 
     def _all_or_nothing(self, out_MKLFA: Floats32, learned_A: Floats, not_learned_F: Floats32) -> None:
+        # Runs that learned have outliers of their own, so a sum is 1 + OUTLIER times the chance that a run learned. The
+        # coverage of intervals was measured with that; without it, estimates differ in their third digit.
         rise_FA = (learned_A + OUTLIER).astype(np.float32) - not_learned_F[:, None]
         np.multiply(self._learned_MKL11, rise_FA, out=out_MKLFA)
         out_MKLFA += self._grid.over_asymptotes(not_learned_F + np.float32(OUTLIER))
