@@ -4,6 +4,7 @@ step."""
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,32 @@ def test_a_product_in_parts_has_the_same_values_and_gradients(added: str, monkey
     torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
 
 
+def products_of(step: Callable[[], object]) -> list[tuple[int, int, int]]:
+    """Return the shapes [batch, rows, inner width] of the left sides of a step's matrix products."""
+    with Tape() as tape:
+        step()
+    return [tuple(call.shape) for func, args, *_ in tape.calls if "bmm" in func.name() for call in [args[-2]]]
+
+
+def test_only_sums_over_rows_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of the forward pass would copy every matrix for each of them."""
+    monkeypatch.setattr(model, "_parts", lambda stack, rows, *, on_gpu: 4)
+    x, matrix = (torch.randn(*shape).requires_grad_() for shape in ((3, 60, 8), (3, 8, 5)))
+    product = _product(x, matrix, None)
+    forward_shapes = products_of(lambda: _product(x, matrix, None))
+    backward_shapes = products_of(lambda: torch.autograd.grad(product.sum(), [x, matrix]))
+    assert forward_shapes == [(3, 60, 8)]
+    assert backward_shapes == [(3, 60, 5), (12, 8, 15)]
+
+
+def test_the_gradient_of_a_lookup_is_added_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "_parts", lambda stack, rows, *, on_gpu: 4)
+    table, tokens = torch.randn(2, VOCABULARY, 5).requires_grad_(), torch.zeros(2, 40, dtype=torch.int64)
+    looked_up = _embed_by_product(table, tokens)
+    padded = VOCABULARY + -VOCABULARY % 8
+    assert products_of(lambda: torch.autograd.grad(looked_up.sum(), table)) == [(8, padded, 10)]
+
+
 @pytest.mark.slow
 def test_compiled_steps_agree_with_uncompiled_ones_in_stacks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code is compiled once, for the canonical stack, with rows in two parts as on a GPU."""
@@ -169,7 +196,9 @@ def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
 
 
-def test_lookup_by_a_product_equals_plain_lookup() -> None:
+@pytest.mark.parametrize("parts", [1, 4])
+def test_lookup_by_a_product_equals_plain_lookup(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "_parts", lambda stack, rows, *, on_gpu: parts)
     table = torch.randn(2, VOCABULARY, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     tokens = torch.randint(0, VOCABULARY, (2, 40), generator=torch.Generator().manual_seed(1))
     plain, product = _embed(table, tokens), _embed_by_product(table, tokens)
