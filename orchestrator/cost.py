@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -38,6 +38,9 @@ GPU_SPEED = Speed(3.0e13, 36_000.0)
 """Speed of torch on a GPU, from stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step
 at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the gradients of matrices were computed in parts
 (trainables/transformer/model.py)."""
+GPU_STEP_S = 5.7e-4
+"""Seconds that each step of a stack on a GPU takes in addition, however small the stack is, because kernels for a few
+runs do not fill a GPU. On the same H100, one run took 779 us a step at n_embed 16, 876 at 32 and 1,172 at 64."""
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
@@ -111,7 +114,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
         SizePlan(
             size,
             family.parameters(size).total,
-            _dearest(spec, family, size),
+            max(sum(map(family.flops, phases)) for phases in _phases(spec, size)),
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
             stacks.most(size),
@@ -119,8 +122,8 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
         for size in spec.sizes
     )
     tuning_runs, tuning_s = _tuning(spec, seconds, at_once)
-    donors = [(family.flops(run), family.parameters(run.size).total) for run in _donors(spec, family)]
-    donors_s = sum(_seconds(spec, flops, parameters) for flops, parameters in donors) / at_once
+    donors = _donors(spec, family)
+    donors_s = sum(_seconds(spec, family, [run]) for run in donors) / at_once
 
     def wall(searched_s: float) -> float:
         return STARTUP_S + searched_s / at_once + tuning_s + donors_s
@@ -129,7 +132,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
     searched_s = [sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals]
     return Plan(
         sizes,
-        flops=sum(size.runs * size.flops for size in sizes) + sum(flops for flops, _ in donors),
+        flops=sum(size.runs * size.flops for size in sizes) + sum(map(family.flops, donors)),
         runs_at_best=min(runs.total() for runs in rehearsals),
         runs_at_worst=runs_at_worst,
         runs_at_most=max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress())),
@@ -144,7 +147,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
 def run_seconds(spec: SweepSpec) -> dict[int, float]:
     """Return the maximum seconds of a run by size, at typical rates."""
     family = spec.make_family()
-    return {size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) for size in spec.sizes}
+    return {size: max(_seconds(spec, family, phases) for phases in _phases(spec, size)) for size in spec.sizes}
 
 
 def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
@@ -206,10 +209,10 @@ def played_to_the_end(
     return runs
 
 
-def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
-    """Return the operations of the most expensive mix, without phases that runs of all sizes share."""
+def _phases(spec: SweepSpec, size: int) -> list[Sequence[RunConfig]]:
+    """Return the phases of a run of each mix, without those that runs of all sizes share."""
     runs = [(mix, spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes]
-    return max(sum(map(family.flops, run.phases[_shared(mix) :])) for mix, run in runs)
+    return [run.phases[_shared(mix) :] for mix, run in runs]
 
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
@@ -224,12 +227,22 @@ def _shared(mix: Arm) -> int:
     return [phase.size is not None for phase in mix.phases if phase.share].index(False)
 
 
-def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
-    share = spec.resources.gpu_per_stack
-    speed = spec.make_family().speed(spec.resources.device) or (GPU_SPEED if share else CPU_SPEED)
+def _seconds(spec: SweepSpec, family: Family, phases: Iterable[RunConfig]) -> float:
+    """Return the seconds of one or more phases of a run, in the stacks that the searcher requests."""
+    share, seconds = spec.resources.gpu_per_stack, 0.0
+    speed = family.speed(spec.resources.device) or (GPU_SPEED if share else CPU_SPEED)
+    for run in phases:
+        seconds += speed.seconds(family.flops(run), family.parameters(run.size).total)
+        if share:
+            seconds += family.steps(run) * GPU_STEP_S / _runs_together(spec)
     # Processes that share a GPU take turns.
-    turns = min(1.0, AUTO_GPU_SHARE if share == AUTO else share) if share else 1.0
-    return speed.seconds(flops, parameters) / turns
+    return seconds / (min(1.0, AUTO_GPU_SHARE if share == AUTO else share) if share else 1.0)
+
+
+def _runs_together(spec: SweepSpec) -> int:
+    """Return the number of runs of a typical stack on a GPU, 1 before :func:`orchestrator.stacks.settled`."""
+    stack = spec.search.settings.get("stack", AUTO)
+    return stack if isinstance(stack, int) and spec.make_family().stacks else 1
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.cost import run_seconds
 from orchestrator.machine.jobs import Job, Stack, next_stack
 from orchestrator.machine.resources import CONTEXT_BYTES, Resources, stack_bytes
+from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.stacks import (
@@ -117,6 +118,15 @@ def test_processes_that_share_a_gpu_share_its_speed() -> None:
     assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
     assert alone[16] < 60
     assert alone[256] < 900
+
+
+@pytest.mark.parametrize(("size", "alone", "in_64"), [(16, 779, 239), (32, 876, 316), (64, 1172, 554)])
+def test_the_first_runs_on_a_gpu_are_as_slow_as_measured(size: int, alone: float, in_64: float) -> None:
+    """Microseconds of a run's step on an H100 (tests/bench/results/throughput.md)."""
+    for stack, measured in ((1, alone), (64, in_64)):
+        spec = settled(paper("resources.gpu_per_stack=1", f"search.stack={stack}"), SERVER)
+        steps = spec.config(Request("add", size, spec.seed)).settings.training.steps
+        assert run_seconds(spec)[size] / steps * 1e6 == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])

@@ -49,9 +49,15 @@ def parts(
     return {"state": state, "model": model, "where": where, "settings": settings or [TRAINING] * len(seeds), **texts}
 
 
-def make_trainer(seeds: Sequence[int], *, compile_step: bool | None = None, **given: Any) -> StackTrainer:
+def make_trainer(
+    seeds: Sequence[int],
+    *,
+    compile_step: bool | None = None,
+    frozen: Sequence[Collection[str]] = (),
+    **given: Any,
+) -> StackTrainer:
     """Return torch's trainer of these :func:`parts`."""
-    return StackTrainer(**parts(seeds, **given), compile_step=compile_step)
+    return StackTrainer(**parts(seeds, **given), frozen=frozen, compile_step=compile_step)
 
 
 def native_trainer(seeds: Sequence[int], *, frozen: Sequence[Collection[str]] = (), **given: Any) -> NativeTrainer:

@@ -132,12 +132,12 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return torch.compile(function, dynamic=False)
 
 
-def let_grow(*tensors: Tensor) -> None:
-    """Mark the first axis (the stack) of a compiled function's inputs as dynamic, so that smaller stacks can use it."""
+def let_grow(*tensors: Tensor, axis: int = 0) -> None:
+    """Mark an axis (the stack) of a compiled function's inputs as dynamic, so that smaller stacks can use it."""
     import torch._dynamo
 
     for tensor in tensors:
-        torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        torch._dynamo.maybe_mark_dynamic(tensor, axis)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.transformer.architecture import Layout
 from trainables.transformer.training_settings import TrainingSettings
 
 EPSILON = 1e-8
@@ -66,19 +67,43 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
 
 
 def adamw_step(
-    state: StackState, gradient_SP: Tensor, settings: TrainingSettings, sizes_3S: Tensor, decayed: Tensor
-) -> None:
-    """Take one step in place; ``gradient_SP`` is overwritten.
+    settings: TrainingSettings,
+    where: Layout,
+    gradients: Sequence[Tensor],
+    state: tuple[Tensor, Tensor, Tensor],
+    sizes_3S: Tensor,
+    decayed_P: Tensor,
+    trained_SP: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the parameters and moments [S, P] of a stack after one step from those of a ``state``.
 
-    ``sizes_3S`` is the step's entry in :func:`step_sizes`. ``decayed``, [P] or [S, P], is 1 for elements that weight
-    decay applies to and 0 for others.
+    Nothing is changed in place: torch's compiler fails on that, at least on a CPU.
+
+    Args:
+        gradients: The gradients of all parameters, in the order of ``where``.
+        sizes_3S: The step's entry in :func:`step_sizes`.
+        decayed_P: 1 for elements that weight decay applies to and 0 for others.
+        trained_SP: 0 for elements that are frozen and 1 for others, or None if none is.
     """
+    parameters_SP, first_SP, second_SP = state
+    gradient_SP, decayed = _flat(where, gradients), decayed_P
+    if trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
+        gradient_SP, decayed = gradient_SP * trained_SP, decayed_P * trained_SP
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
-    gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))
-    state.first_SP.lerp_(gradient_SP, 1 - settings.beta1)
-    state.second_SP.mul_(settings.beta2).addcmul_(gradient_SP, gradient_SP, value=1 - settings.beta2)
-    denominator_SP = state.second_SP.sqrt().div_(root_S1).add_(EPSILON)
-    step_SP = state.first_SP / denominator_SP * rate_S1
-    state.parameters_SP.mul_(1 - decay_S1 * decayed)
-    state.parameters_SP.sub_(step_SP)
+    gradient_SP = gradient_SP * (settings.clip / (norm_S + 1e-6)).clamp(max=1.0).unsqueeze(1)
+    first_SP = first_SP.lerp(gradient_SP, 1 - settings.beta1)
+    second_SP = (second_SP * settings.beta2).addcmul(gradient_SP, gradient_SP, value=1 - settings.beta2)
+    denominator_SP = second_SP.sqrt().div(root_S1).add(EPSILON)
+    step_SP = first_SP / denominator_SP * rate_S1
+    return parameters_SP * (1 - decay_S1 * decayed) - step_SP, first_SP, second_SP
+
+
+def _flat(where: Layout, gradients: Sequence[Tensor]) -> Tensor:
+    """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
+    pieces = []
+    ends = [*list(where.offsets.values())[1:], where.width]
+    for gradient, offset, end in zip(gradients, where.offsets.values(), ends, strict=True):
+        piece = gradient.flatten(1).float()
+        pieces += [piece, piece.new_zeros(len(piece), end - offset - piece.shape[1])]
+    return torch.cat(pieces, dim=1)

@@ -117,6 +117,7 @@ class StackTrainer(Trainer):
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
         self._compiled = can_compile(device) if self.compile_step is None else self.compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
+        self._update = compiled(adamw_step) if self._compiled else adamw_step
         # A recorded step needs the tensors that outlive it in place.
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self.settings))
@@ -140,18 +141,14 @@ class StackTrainer(Trainer):
     def _take_step(self) -> None:
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
-        gradient_SP, decayed = self._flatten(gradients), self._decayed_P
-        if self._trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
-            gradient_SP.mul_(self._trained_SP)
-            decayed = decayed * self._trained_SP
-        adamw_step(self.state, gradient_SP, self.settings[0], self._sizes_3S, decayed)
+        self._move(gradients, self.state, self._sizes_3S, self._trained_SP)
         self.state.loss_S += loss_S
         self._step += 1
 
     def _differentiate(
         self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """Return the gradients of all parameters, by name, and the mean loss [S] of any stack of these models."""
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return the gradients of all parameters, in order, and the mean loss [S] of any stack of these models."""
         leaves = {name: view.detach().requires_grad_() for name, view in self.where.views(weights_SP).items()}
         answer_SBT = answer_SBW[..., 1:]
         counted_SBT = answer_SBT if self.settings[0].loss == "answer" else torch.ones_like(answer_SBT)
@@ -160,30 +157,38 @@ class StackTrainer(Trainer):
         loss_S = self._losses(self.model, leaves, tokens_SBW, counted_SBT, self._pad_to)
         # A run's loss depends only on its own parameters, so the gradient of the sum is every run's own gradient.
         gradients = torch.autograd.grad(loss_S.sum(), list(leaves.values()))
-        return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
+        return gradients, loss_S.detach()
+
+    def _move(
+        self, gradients: Sequence[Tensor], state: StackState, sizes_3S: Tensor, trained_SP: Tensor | None
+    ) -> None:
+        """Move the parameters of any stack of these models along their gradients."""
+        moved = (state.parameters_SP, state.first_SP, state.second_SP)
+        if self._compiled:
+            let_grow(*gradients, *moved, *([] if trained_SP is None else [trained_SP]))
+            let_grow(sizes_3S, axis=1)
+        after = self._update(self.settings[0], self.where, gradients, moved, sizes_3S, self._decayed_P, trained_SP)
+        for before_SP, after_SP in zip(moved, after, strict=True):
+            before_SP.copy_(after_SP)
 
     def _compile_first(self) -> None:
         """Compile the passes for the canonical stack, on zero weights, once per process."""
         weights, training = self._weights(), self.settings[0]
-        shaping = (training.batch, training.loss, training.precision)
-        form = (self.model, *self.where.shapes.items(), *shaping, weights.device)
+        shaping = (training.batch, training.loss, training.precision, training.beta1, training.beta2, training.clip)
+        form = (self.model, *self.where.shapes.items(), *shaping, self._trained_SP is None, weights.device)
         if form not in _COMPILED_FIRST:
             windows = (CANONICAL_STACK, training.batch, self.model.block + 1)
             tokens_SBW = torch.zeros(windows, dtype=torch.int64, device=weights.device)
             with repeatable(), compiling(form):
                 no_weights = weights.new_zeros(CANONICAL_STACK, weights.shape[1])
                 with suppress(torch.OutOfMemoryError):  # The passes are compiled before they run out of memory.
-                    self._differentiate(no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool))
+                    gradients, _ = self._differentiate(
+                        no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool)
+                    )
+                    trained_SP = None if self._trained_SP is None else torch.ones_like(no_weights, dtype=torch.float32)
+                    sizes_3S = self._sizes_3S.new_ones(3, CANONICAL_STACK)
+                    self._move(gradients, StackState.start(no_weights.float()), sizes_3S, trained_SP)
             _COMPILED_FIRST.add(form)
-
-    def _flatten(self, gradients: Mapping[str, Tensor]) -> Tensor:
-        """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
-        pieces = []
-        ends = [*list(self.where.offsets.values())[1:], self.where.width]
-        for (name, offset), end in zip(self.where.offsets.items(), ends, strict=True):
-            piece = gradients[name].flatten(1).float()
-            pieces += [piece, piece.new_zeros(len(piece), end - offset - piece.shape[1])]
-        return torch.cat(pieces, dim=1)
 
 
 def stack_losses(
