@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import stat
 import tarfile
 import tempfile
 import time
@@ -24,18 +25,15 @@ from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_bytes, read_text, whole_lines
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError, first_of
 from orchestrator.system.files import (
-    entries,
-    files_below,
     flush,
-    is_directory,
-    is_file,
+    opened_directory,
     remove_abandoned,
     replace_whole,
     whole_directory,
@@ -59,6 +57,8 @@ MOST_FILES, MOST_HEADER_BYTES, MOST_RATIO, LEAST_BYTES = 2_000_000, 1 << 16, 200
 the size of the archive (exported homes have one to ten times), or :data:`LEAST_BYTES`."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
+DEEPEST = 12
+"""Directories in each other that are exported. An import refuses fewer."""
 Content = list[tuple[str, bytes, float]]
 """Files by path in the archive, with their content and when they were written."""
 
@@ -92,6 +92,10 @@ def export_home(home: Home, path: Path) -> Copied:
             _add(archive, content())
         except ValueError as error:
             raise UserError(f"{name} cannot be exported: {error}. Delete that file if you did not make it") from error
+        except NotADirectoryError as error:
+            raise UserError(
+                f"{name} cannot be exported: {error.filename} became a link meanwhile, perhaps by its owner"
+            ) from error
         except PermissionError as error:
             refused.append(f"{name} ({error.filename}: {error.strerror})")
 
@@ -104,7 +108,7 @@ def export_home(home: Home, path: Path) -> Copied:
                 add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
             keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
             for key in keys:
-                add(f"run {key}", partial(_files, store.directory(key), f"runs/{key}"))
+                add(f"run {key}", partial(_run_content, home.runs, key))
         if refused:
             raise SweepError(
                 f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
@@ -132,32 +136,55 @@ def _is_plain(name: str) -> bool:
     return bool(PLAIN.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
 
 
-def _entry(name: str, path: Path) -> tuple[str, bytes, float]:
-    return name, read_bytes(path, math.inf), path.stat().st_mtime
-
-
-def _files(directory: Path, name: str) -> Content:
-    """Return the files below a directory, except hidden files, links, pipes and devices. Raises ``OSError`` if this
-    user may not read some of them."""
-    if not is_directory(directory):
-        return []
-    paths = (path.relative_to(directory) for path in files_below(directory))
-    whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
-    return [_entry(f"{name}/{path.as_posix()}", directory / path) for path in whole]
-
-
 def _sweep_content(files: SweepDirectory) -> Content:
+    """Return the files of a sweep, without checkpoints if it is running."""
     name = f"sweeps/{files.id}"
-    entry, journal, written = _entry(f"{name}/{files.journal.name}", files.journal)
-    content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
-    for path in entries(files.directory):
-        is_wanted = path != files.journal and not path.name.endswith(LEFT_OUT) and not path.name.startswith(".")
-        if is_wanted and is_file(path):
-            content.append(_entry(f"{name}/{path.name}", path))
-    for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
-        content += _files(directory, f"{name}/{directory.name}")
+    folders = () if files.is_driven() else (files.checkpoints.name, files.stacks.name)
+    with opened_directory(files.directory.parent) as sweeps, opened_directory(files.id, sweeps) as directory:
+        entry, journal, written = _entry(directory, files.journal.name, name)
+        content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
+        for part, is_folder in _parts(directory):
+            if is_folder and part in folders:
+                content += _files(directory, part, f"{name}/{part}")
+            elif not is_folder and part != files.journal.name and not part.endswith(LEFT_OUT):
+                content.append(_entry(directory, part, name))
     own = f"{name}/{files.checkpoints.name}/{WORK}/"
     return [one for one in content if not one[0].startswith(own)]  # Only who started a script continues it.
+
+
+def _run_content(runs: Path, key: str) -> Content:
+    """Return the files of a run."""
+    with opened_directory(runs) as directory:
+        return _files(directory, key, f"runs/{key}")
+
+
+def _files(above: int, part: str, name: str) -> Content:
+    """Return the files below a directory, given by its name in an opened one. All are opened from there, so that links
+    are not followed which the owner of the home puts in the place of a directory meanwhile.
+
+    Raises ``OSError`` if this user may not read some of them.
+    """
+    if name.count("/") > DEEPEST:
+        raise ValueError(f"{name} has more than {DEEPEST} directories in each other")
+    content: Content = []
+    with opened_directory(part, above) as directory:
+        for below, is_folder in _parts(directory):
+            content += _files(directory, below, f"{name}/{below}") if is_folder else [_entry(directory, below, name)]
+    return content
+
+
+def _parts(directory: int) -> list[tuple[str, bool]]:
+    """Return the names of files (False) and directories (True) in an opened directory, except hidden ones, links, pipes
+    and devices."""
+    names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+    modes = [(name, os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) for name in names]
+    return [(name, stat.S_ISDIR(mode)) for name, mode in modes if stat.S_ISDIR(mode) or stat.S_ISREG(mode)]
+
+
+def _entry(directory: int, file_name: str, name: str) -> tuple[str, bytes, float]:
+    """Return a file of an opened directory, as it is stored below ``name`` in the archive."""
+    with open_file(Path(file_name), dir_fd=directory) as file:
+        return f"{name}/{file_name}", file.read(), os.fstat(file.fileno()).st_mtime
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:

@@ -67,13 +67,13 @@ def checked_moment(value: object) -> str:
     return str(value)
 
 
-def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
-    """Open a plain file for reading. Raises ``ValueError`` for a link, pipe or device, for a larger file, and for a
-    huge file that is almost empty on the disk."""
+def open_file(path: Path, most_bytes: float = float("inf"), dir_fd: int | None = None) -> BinaryIO:
+    """Open a plain file for reading, by its path or its name in an opened directory. Raises ``ValueError`` for a link,
+    pipe or device, for a larger file, and for a huge file that is almost empty on the disk."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        if path.is_symlink():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             raise ValueError(f"{path.name} is a link, which is not followed") from None
         raise
     status = os.fstat(descriptor)

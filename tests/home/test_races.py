@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
+import tarfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog import export
+from orchestrator.home.archive import export_home
 from orchestrator.home.checkpoints import note_progress
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Asked, Journal
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from orchestrator.report.figures import style
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.home.test_archive import contents
@@ -108,3 +112,58 @@ def test_rm_deletes_nothing_of_another_home(
     done = run("rm", files.id, "--yes", "--home", theirs.root)
     assert contents(own) == before != {}
     assert "should not happen" not in done.err
+
+
+@pytest.mark.parametrize("exchanged", ["sweeps/ID", "sweeps/ID/checkpoints/stack.5", "runs/KEY", "runs", "sweeps"])
+def test_an_archive_has_no_files_of_a_folder_that_a_link_leads_to(
+    exchanged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of the home exchanges a directory for a link, once it is known to be a directory."""
+    home, own, file = Home(tmp_path / "home"), tmp_path / "own", tmp_path / "home.tar.gz"
+    files = write_sweep(home).files
+    (files.checkpoints / "stack.5").mkdir(parents=True)
+    (files.checkpoints / "stack.5" / "model.safetensors").touch()
+    key = RunStore(home).stored_keys()[0]
+    place = home.root / exchanged.replace("ID", files.id).replace("KEY", key)
+    shutil.copytree(place, own)
+    for path in (own, *own.rglob("*")):
+        if path.is_dir():
+            (path / "secret").write_text(PRECIOUS)
+    is_driven, stored_keys, listed = SweepDirectory.is_driven, RunStore.stored_keys, os.listdir
+
+    def exchange() -> None:
+        if not place.is_symlink():
+            place.rename(tmp_path / "aside")
+            place.symlink_to(own)
+
+    def driven(files: SweepDirectory) -> bool:
+        answer = is_driven(files)
+        exchange()
+        return answer
+
+    def keys(store: RunStore) -> list[str]:
+        answer = stored_keys(store)
+        exchange()
+        return answer
+
+    def names(directory: int) -> list[str]:
+        answer: list[str] = listed(directory)
+        if "stack.5" in answer:
+            exchange()
+        return answer
+
+    if exchanged.startswith("runs"):
+        monkeypatch.setattr(RunStore, "stored_keys", keys)
+    elif exchanged.endswith("stack.5"):
+        monkeypatch.setattr(os, "listdir", names)
+    else:
+        monkeypatch.setattr(SweepDirectory, "is_driven", driven)
+    try:
+        export_home(home, file)
+    except UserError as error:
+        assert "became a link meanwhile" in str(error)  # noqa: PT017
+        assert not file.exists()
+    else:
+        with tarfile.open(file) as archive:
+            assert [name for name in archive.getnames() if name.endswith("secret")] == []
+    assert place.is_symlink()
