@@ -17,14 +17,18 @@ from orchestrator.catalog import export
 from orchestrator.home.archive import export_home
 from orchestrator.home.checkpoints import note_progress
 from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.foreign_files import open_plain
 from orchestrator.home.journal import Asked, Journal
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
+from orchestrator.record import mlflow_tracker
+from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.home.test_archive import contents
+from tests.record.suite import sweep_record
 from trainables.base import Evaluation
 
 PRECIOUS = "a file of this user\n"
@@ -69,6 +73,46 @@ def test_what_is_written_never_goes_through_a_link(name: str, tmp_path: Path) ->
             WRITERS[name](path)
     other.join()
     assert precious.read_text() == PRECIOUS
+
+
+RECORDS: dict[str, Callable[[Path], object]] = {
+    "runs.jsonl": lambda path: JsonLinesTracker(path).begin(sweep_record()),
+    "report.html": lambda path: mlflow_tracker._copy(path.parents[2] / "drawn", path.parent),
+}
+"""Writes to files of a record, by the name of the file."""
+
+
+@pytest.mark.parametrize("name", [*WRITERS, *RECORDS])
+def test_a_file_with_another_name_is_copied_before_it_is_written(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a home that was copied with ``cp -al``."""
+    precious, drawn = tmp_path / "precious", tmp_path / "drawn" / "report.html"
+    precious.write_text("a line\n")
+    drawn.parent.mkdir()
+    drawn.write_text("a report\n")
+    folders = {"key": "claims", "probes/odd.json": "runs/key", "runs.jsonl": "", "report.html": "artifacts"}
+    path = tmp_path / "home" / folders.get(name, "sweeps/odd") / name
+    path.parent.mkdir(parents=True)
+    path.hardlink_to(precious)
+    write = (WRITERS | RECORDS)[name]
+    write(path)
+    assert precious.read_text() == "a line\n"
+    written = path.read_text()
+    assert len(written) >= len("sweep")
+    assert written.startswith("a line\n") is name.endswith(".jsonl")
+    assert ("was a hard link: it is a copy now" in caplog.text) is (name != "probes/odd.json")  # Replaced as a whole.
+    write(path)
+    assert path.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_a_file_that_gets_another_name_in_this_moment_is_not_written(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text(PRECIOUS)
+    (tmp_path / "file").hardlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="A file with several names"):
+        open(tmp_path / "file", mode, opener=open_plain)  # noqa: SIM115
+    assert (tmp_path / "precious").read_text() == PRECIOUS
 
 
 @pytest.mark.parametrize("command", ["report", "figure"])
