@@ -33,6 +33,7 @@ from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError, first_of
 from orchestrator.system.files import (
     flush,
+    is_file,
     opened_directory,
     remove_abandoned,
     replace_whole,
@@ -44,6 +45,8 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
+FOREIGN = "was-imported"
+"""Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
 FILE = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
 PLAIN = re.compile(
     rf"runs/\w[\w.-]{{0,127}}/(probes/)?{FILE}"
@@ -108,7 +111,7 @@ def export_home(home: Home, path: Path) -> Copied:
                 add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
             keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
             for key in keys:
-                add(f"run {key}", partial(_run_content, home.runs, key))
+                add(f"run {key}", partial(_run_content, store, key))
         if refused:
             raise SweepError(
                 f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
@@ -148,14 +151,17 @@ def _sweep_content(files: SweepDirectory) -> Content:
                 content += _files(directory, part, f"{name}/{part}")
             elif not is_folder and part != files.journal.name and not part.endswith(LEFT_OUT):
                 content.append(_entry(directory, part, name))
+    if files.is_imported:
+        content.append((f"{name}/{FOREIGN}", b"", written))
     own = f"{name}/{files.checkpoints.name}/{WORK}/"
     return [one for one in content if not one[0].startswith(own)]  # Only who started a script continues it.
 
 
-def _run_content(runs: Path, key: str) -> Content:
+def _run_content(store: RunStore, key: str) -> Content:
     """Return the files of a run."""
-    with opened_directory(runs) as directory:
-        return _files(directory, key, f"runs/{key}")
+    with opened_directory(store.home.runs) as directory:
+        content = _files(directory, key, f"runs/{key}")
+    return content + ([(f"runs/{key}/{FOREIGN}", b"", time.time())] if store.is_imported(key) else [])
 
 
 def _files(above: int, part: str, name: str) -> Content:
@@ -187,13 +193,15 @@ def _entry(directory: int, file_name: str, name: str) -> tuple[str, bytes, float
         return f"{name}/{file_name}", file.read(), os.fstat(file.fileno()).st_mtime
 
 
-def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
+def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: bool = False) -> Copied:
     """Import an archive into a home. ``warn`` reports damaged runs, which are left out, and sweeps that were continued
     in both homes, which stay unchanged.
 
     Runs come before the sweeps that name them, so an interrupted import can be repeated. A run that both homes have is
     kept; ``warn`` reports those with other results. Imported runs and sweeps are marked, and so is a sweep of this home
-    that continues from an archive: an author of an archive must not pass anything off as a result of this home.
+    that continues from an archive: an author of an archive must not pass anything off as a result of this home. If the
+    user says that the archive is ``mine``, only what the exported home had imported is marked, and marks of an earlier
+    import of the same runs and sweeps are removed.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
@@ -205,28 +213,38 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
-        runs = _take_runs(staged, home, path, warn)
-        taken = [_merge(staged.sweep(sweep_id), home.sweep(sweep_id), path, warn) for sweep_id in staged.sweep_ids()]
+        runs = _take_runs(staged, home, path, warn, mine)
+        pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
+        taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
     return Copied(runs, sum(taken))
 
 
-def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object]) -> bool:
+def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object], mine: bool) -> bool:
     """Import a sweep, its continuation, or checkpoints that are further along. Return True if anything was imported."""
     is_here, was_imported = ours.journal.is_file(), ours.is_imported
+    is_foreign = _is_foreign(theirs.directory, mine)
+    is_equal = whole_lines(theirs.journal) == whole_lines(ours.journal)
     taken = False
-    if _continues(theirs, ours):
+    if _continues(theirs, ours) or (is_equal and was_imported and not is_foreign):
         if is_here and not _asks_the_same(theirs, ours):
             warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
         else:
-            _take_sweep(theirs, ours)
+            _take_sweep(theirs, ours, is_foreign)
             taken = True
-    elif whole_lines(theirs.journal) == whole_lines(ours.journal):
-        taken = not ours.is_driven() and _take_checkpoints(theirs, ours)
+    elif is_equal:
+        taken = not ours.is_driven() and _take_checkpoints(theirs, ours, is_foreign)
     elif not _continues(ours, theirs):
         warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-    if taken and is_here and not was_imported:
+    if taken and is_here and is_foreign and not was_imported:
         warn(f"{ours.id} was begun here and now continues from {path}, so it is shown as imported")
     return taken
+
+
+def _is_foreign(directory: Path, mine: bool) -> bool:
+    """Return True for an unpacked run or sweep that counts as imported."""
+    said_so = is_file(directory / FOREIGN)
+    (directory / FOREIGN).unlink(missing_ok=True)
+    return said_so or not mine
 
 
 def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
@@ -243,7 +261,7 @@ def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
         return False
 
 
-def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object]) -> int:
+def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object], mine: bool) -> int:
     """Import the runs of an unpacked archive, and return their number without those that the home has already."""
     taken, others = 0, list[str]()
     for key in RunStore(staged).stored_keys():
@@ -255,7 +273,7 @@ def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], objec
         if origin is None or not origin.sweep:  # A sweep that uses it could not say where it comes from.
             warn(f"run {key} in {path} does not say which sweep it was trained for, and was not imported")
             continue
-        own = _take_run(RunStore(staged).directory(key), RunStore(home))
+        own = _take_run(RunStore(staged).directory(key), RunStore(home), mine)
         taken += own is None
         if own is not None and not _is_same(own, outcome):
             others.append(key)
@@ -345,14 +363,17 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
         raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
 
 
-def _take_run(source: Path, store: RunStore) -> Outcome | None:
-    """Import a run. Return the outcome of the home's own run if there is one, which is kept."""
-    target = store.directory(source.name)
+def _take_run(source: Path, store: RunStore, mine: bool) -> Outcome | None:
+    """Import a run. Return the outcome of the home's own run if there is one, which is kept. A run that was imported
+    earlier is replaced by one that is ``mine``."""
+    target, is_foreign = store.directory(source.name), _is_foreign(source, mine)
     with store.locked():
-        if isinstance(own := read_run(target, whole=True), Outcome):
+        own = read_run(target, whole=True)
+        if isinstance(own, Outcome) and (is_foreign or not store.is_imported(source.name)):
             return own
         store.delete(source.name)
-        (source / IMPORTED).touch()
+        if is_foreign:
+            (source / IMPORTED).touch()
         _move(source, target)
     return None
 
@@ -362,11 +383,12 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
     return (one.status, one.steps, one.accuracy, one.floor) == (other.status, other.steps, other.accuracy, other.floor)
 
 
-def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
-    """Import a sweep, or the continuation of a sweep. The journal is written last."""
+def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> None:
+    """Import a sweep, or the continuation of a sweep. The journal is written last, and only then a mark is removed."""
     is_new = not ours.journal.is_file()
     with ours.driving():
-        replace_whole(ours.imported, b"")
+        if is_foreign:
+            replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
@@ -376,9 +398,11 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             elif is_new or path != theirs.spec:
                 replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
+        if not is_foreign:
+            ours.imported.unlink(missing_ok=True)
 
 
-def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> bool:
     """Import the checkpoints that are further along in the archive, given equal journals. Return True if there are
     any."""
     sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
@@ -386,7 +410,8 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():
-            replace_whole(ours.imported, b"")
+            if is_foreign:
+                replace_whole(ours.imported, b"")
             for new, old in further:
                 _move(new, ours.checkpoints / new.name)
                 if old is not None:
