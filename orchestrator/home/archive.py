@@ -208,7 +208,7 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
     """
     if not path.is_file():
         raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
-    make_home(home.root)
+    make_home(home.root, warn)
     remove_abandoned(home.root, ".import-*")
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
