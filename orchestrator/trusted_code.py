@@ -244,7 +244,13 @@ def named_code(data: object) -> list[object]:
 
 
 def writable_by_others(path: Path) -> Path | None:
-    """Return the first of a path and its parents that other users can write, or None.
+    """Return the first of a path and its parents that other users can write, or None."""
+    return next(places_of_others(path), None)
+
+
+def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
+    """Yield those of a path and its parents that other users can write, including other members of a group unless
+    ``groups`` is False.
 
     A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
     files but not replace those of this user.
@@ -252,12 +258,12 @@ def writable_by_others(path: Path) -> Path | None:
     below: os.stat_result | None = None
     for place in (path, *path.parents):
         status = place.stat()
-        is_open = status.st_mode & 0o002 or (status.st_mode & 0o020 and not _is_private_group(status.st_gid))
+        is_open = status.st_mode & 0o002
+        is_open |= groups and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
         is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
         if is_open and not is_safe:
-            return place
+            yield place
         below = status
-    return None
 
 
 def _is_private_group(group: int) -> bool:

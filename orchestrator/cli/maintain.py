@@ -41,12 +41,16 @@ def home_command(
     ],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the folder.")],
     home: HomeOption = HOME,
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Import: the file is your own, so do not show its sweeps as imported.")
+    ] = False,
 ) -> None:
     """Copy a home to one file, or a file into a home; allow the code of its sweeps.
 
     The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
-    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Sweeps of your own models are read
-    only if you have run their module, or if you allow its folder here: the code in it will be run.
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Imported sweeps are shown as such,
+    and no sweep takes their runs for its own, unless you say that the file is yours (--mine). Sweeps of your own models
+    are read only if you have run their module, or if you allow its folder here: the code in it will be run.
 
     Examples:
 
@@ -54,9 +58,13 @@ def home_command(
 
       home import home.tar.gz --home results
 
+      home import from_my_cluster.tar.gz --mine
+
       home trust my_models
     """
     place = Home(home.resolve())
+    if mine and action != "import":
+        raise UserError(f"--mine says that a file to import is your own: leave it out of `home {action}`")
     if action == "trust":
         echo(f"sweeps may import code from {_trusted(path)} now; {list_path()} lists all such folders")
         return
@@ -65,8 +73,9 @@ def home_command(
         size = size_on_disk(path.stat().st_size)
         echo(f"wrote {path}: {counted(written.sweeps, 'sweep')}, {counted(written.runs, 'run')}, {size}")
         return
-    read = import_home(place, path, warn)
-    echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}")
+    read = import_home(place, path, warn, mine=mine)
+    own = " as your own" if mine else ""
+    echo(f"imported {counted(read.sweeps, 'sweep')} and {counted(read.runs, 'run')} into {place.root}{own}")
     if read.runs or read.sweeps:
         echo(f"next: {command_line('sync', '--home', place.root)}, to record them in MLflow")
 

@@ -92,10 +92,10 @@ def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 
-def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:
-    """Return the sweeps of a search space: the chosen variant, or one sweep per variant."""
+def load_variants(space: str, options: SpaceOptions, hardware: Hardware, most: int | None = None) -> list[SweepSpec]:
+    """Return the sweeps of a search space: the chosen variant, or one sweep per variant, of the first ``most``."""
     chosen = options.variant
-    names = (chosen,) if chosen is not None else variant_names(space, options.profile, hardware) or (None,)
+    names = (chosen,) if chosen is not None else variant_names(space, options.profile, hardware)[:most] or (None,)
     return [resolve(space, replace(options, variant=name), hardware) for name in names]
 
 

@@ -34,7 +34,7 @@ from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.space.expectations import Expectation, expectations_of
-from orchestrator.space.spaces import names, open_space, written
+from orchestrator.space.spaces import names, open_space, variant_names, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.invocation import Invocation, TimeLimit
@@ -51,6 +51,9 @@ from orchestrator.terminal.briefing import print_plan, print_start
 from orchestrator.terminal.output import Output
 from trainables.contract.arms import as_named
 from trainables.probes.base import BUILT_IN, load_probe
+
+MOST_PLANS = 50
+"""Variants whose plans are printed. Each takes about a tenth of a second to simulate."""
 
 
 @with_options(SizedOptions)
@@ -91,12 +94,15 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
       plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
     """
     hardware, console = hardware_at(None), Console()
-    specs = load_variants(space, options, hardware)
+    has_expected = bool(expectations_of(open_space(space).files[0]))  # They may be about any variant.
+    specs = load_variants(space, options, hardware, most=None if has_expected else MOST_PLANS)
     _check_expected(space, options, specs, hardware)
-    for spec in specs:
+    for spec in specs[:MOST_PLANS]:
         spec.check_device()
         spec.check_startable()
         print_plan(spec, hardware, console)
+    if options.variant is None and (others := variant_names(space, options.profile, hardware)[MOST_PLANS:]):
+        echo(f"{counted(len(others), 'more variant')} not planned here: add --variant NAME, such as {others[0]}")
 
 
 @with_options(RunOptions, home=HomeOption)

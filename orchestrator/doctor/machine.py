@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name
 from orchestrator.catalog.reading import read_sweeps
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
-from orchestrator.home.new_home import make_home
+from orchestrator.home.new_home import exchange_warning, make_home
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
@@ -160,14 +160,16 @@ def machine_part() -> Finding:
 
 
 def home_directory(home: Path) -> Finding:
-    """Check the home's free space, and the time to flush a file."""
-    make_home(home)
+    """Check the home's free space, who can exchange it, and the time to flush a file."""
+    make_home(home, warn=lambda warning: None)  # It is part of the finding.
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if free < LEAST_GB:
         return wrong(text, "free some space, or choose another --home")
+    if warning := exchange_warning(home):
+        return slow(text, warning)
     if free < GOOD_GB:
         return slow(text, f"a large sweep with its record takes up to {GOOD_GB:g} GB: choose another --home")
     if flush > SLOW_FLUSH_S:

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import stat
 import tarfile
 import tempfile
 import time
@@ -24,18 +25,16 @@ from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_bytes, read_text, whole_lines
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError, first_of
 from orchestrator.system.files import (
-    entries,
-    files_below,
     flush,
-    is_directory,
     is_file,
+    opened_directory,
     remove_abandoned,
     replace_whole,
     whole_directory,
@@ -46,6 +45,8 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
+FOREIGN = "was-imported"
+"""Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
 FILE = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
 PLAIN = re.compile(
     rf"runs/\w[\w.-]{{0,127}}/(probes/)?{FILE}"
@@ -59,6 +60,8 @@ MOST_FILES, MOST_HEADER_BYTES, MOST_RATIO, LEAST_BYTES = 2_000_000, 1 << 16, 200
 the size of the archive (exported homes have one to ten times), or :data:`LEAST_BYTES`."""
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
+DEEPEST = 12
+"""Directories in each other that are exported. An import refuses fewer."""
 Content = list[tuple[str, bytes, float]]
 """Files by path in the archive, with their content and when they were written."""
 
@@ -92,6 +95,10 @@ def export_home(home: Home, path: Path) -> Copied:
             _add(archive, content())
         except ValueError as error:
             raise UserError(f"{name} cannot be exported: {error}. Delete that file if you did not make it") from error
+        except NotADirectoryError as error:
+            raise UserError(
+                f"{name} cannot be exported: {error.filename} became a link meanwhile, perhaps by its owner"
+            ) from error
         except PermissionError as error:
             refused.append(f"{name} ({error.filename}: {error.strerror})")
 
@@ -104,7 +111,7 @@ def export_home(home: Home, path: Path) -> Copied:
                 add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
             keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
             for key in keys:
-                add(f"run {key}", partial(_files, store.directory(key), f"runs/{key}"))
+                add(f"run {key}", partial(_run_content, store, key))
         if refused:
             raise SweepError(
                 f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
@@ -132,74 +139,112 @@ def _is_plain(name: str) -> bool:
     return bool(PLAIN.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
 
 
-def _entry(name: str, path: Path) -> tuple[str, bytes, float]:
-    return name, read_bytes(path, math.inf), path.stat().st_mtime
-
-
-def _files(directory: Path, name: str) -> Content:
-    """Return the files below a directory, except hidden files, links, pipes and devices. Raises ``OSError`` if this
-    user may not read some of them."""
-    if not is_directory(directory):
-        return []
-    paths = (path.relative_to(directory) for path in files_below(directory))
-    whole = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
-    return [_entry(f"{name}/{path.as_posix()}", directory / path) for path in whole]
-
-
 def _sweep_content(files: SweepDirectory) -> Content:
+    """Return the files of a sweep, without checkpoints if it is running."""
     name = f"sweeps/{files.id}"
-    entry, journal, written = _entry(f"{name}/{files.journal.name}", files.journal)
-    content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
-    for path in entries(files.directory):
-        is_wanted = path != files.journal and not path.name.endswith(LEFT_OUT) and not path.name.startswith(".")
-        if is_wanted and is_file(path):
-            content.append(_entry(f"{name}/{path.name}", path))
-    for directory in () if files.is_driven() else (files.checkpoints, files.stacks):
-        content += _files(directory, f"{name}/{directory.name}")
+    folders = () if files.is_driven() else (files.checkpoints.name, files.stacks.name)
+    with opened_directory(files.directory.parent) as sweeps, opened_directory(files.id, sweeps) as directory:
+        entry, journal, written = _entry(directory, files.journal.name, name)
+        content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
+        for part, is_folder in _parts(directory):
+            if is_folder and part in folders:
+                content += _files(directory, part, f"{name}/{part}")
+            elif not is_folder and part != files.journal.name and not part.endswith(LEFT_OUT):
+                content.append(_entry(directory, part, name))
+    if files.is_imported:
+        content.append((f"{name}/{FOREIGN}", b"", written))
     own = f"{name}/{files.checkpoints.name}/{WORK}/"
     return [one for one in content if not one[0].startswith(own)]  # Only who started a script continues it.
 
 
-def import_home(home: Home, path: Path, warn: Callable[[str], object]) -> Copied:
+def _run_content(store: RunStore, key: str) -> Content:
+    """Return the files of a run."""
+    with opened_directory(store.home.runs) as directory:
+        content = _files(directory, key, f"runs/{key}")
+    return content + ([(f"runs/{key}/{FOREIGN}", b"", time.time())] if store.is_imported(key) else [])
+
+
+def _files(above: int, part: str, name: str) -> Content:
+    """Return the files below a directory, given by its name in an opened one. All are opened from there, so that links
+    are not followed which the owner of the home puts in the place of a directory meanwhile.
+
+    Raises ``OSError`` if this user may not read some of them.
+    """
+    if name.count("/") > DEEPEST:
+        raise ValueError(f"{name} has more than {DEEPEST} directories in each other")
+    content: Content = []
+    with opened_directory(part, above) as directory:
+        for below, is_folder in _parts(directory):
+            content += _files(directory, below, f"{name}/{below}") if is_folder else [_entry(directory, below, name)]
+    return content
+
+
+def _parts(directory: int) -> list[tuple[str, bool]]:
+    """Return the names of files (False) and directories (True) in an opened directory, except hidden ones, links, pipes
+    and devices."""
+    names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+    modes = [(name, os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) for name in names]
+    return [(name, stat.S_ISDIR(mode)) for name, mode in modes if stat.S_ISDIR(mode) or stat.S_ISREG(mode)]
+
+
+def _entry(directory: int, file_name: str, name: str) -> tuple[str, bytes, float]:
+    """Return a file of an opened directory, as it is stored below ``name`` in the archive."""
+    with open_file(Path(file_name), dir_fd=directory) as file:
+        return f"{name}/{file_name}", file.read(), os.fstat(file.fileno()).st_mtime
+
+
+def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: bool = False) -> Copied:
     """Import an archive into a home. ``warn`` reports damaged runs, which are left out, and sweeps that were continued
     in both homes, which stay unchanged.
 
     Runs come before the sweeps that name them, so an interrupted import can be repeated. A run that both homes have is
     kept; ``warn`` reports those with other results. Imported runs and sweeps are marked, and so is a sweep of this home
-    that continues from an archive: an author of an archive must not pass anything off as a result of this home.
+    that continues from an archive: an author of an archive must not pass anything off as a result of this home. If the
+    user says that the archive is ``mine``, only what the exported home had imported is marked, and marks of an earlier
+    import of the same runs and sweeps are removed.
 
     Raises:
         UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
     if not path.is_file():
         raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
-    make_home(home.root)
+    make_home(home.root, warn)
     remove_abandoned(home.root, ".import-*")
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
-        runs = _take_runs(staged, home, path, warn)
-        taken = [_merge(staged.sweep(sweep_id), home.sweep(sweep_id), path, warn) for sweep_id in staged.sweep_ids()]
+        runs = _take_runs(staged, home, path, warn, mine)
+        pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
+        taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
     return Copied(runs, sum(taken))
 
 
-def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object]) -> bool:
+def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object], mine: bool) -> bool:
     """Import a sweep, its continuation, or checkpoints that are further along. Return True if anything was imported."""
     is_here, was_imported = ours.journal.is_file(), ours.is_imported
+    is_foreign = _is_foreign(theirs.directory, mine)
+    is_equal = whole_lines(theirs.journal) == whole_lines(ours.journal)
     taken = False
-    if _continues(theirs, ours):
+    if _continues(theirs, ours) or (is_equal and was_imported and not is_foreign):
         if is_here and not _asks_the_same(theirs, ours):
             warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
         else:
-            _take_sweep(theirs, ours)
+            _take_sweep(theirs, ours, is_foreign)
             taken = True
-    elif whole_lines(theirs.journal) == whole_lines(ours.journal):
-        taken = not ours.is_driven() and _take_checkpoints(theirs, ours)
+    elif is_equal:
+        taken = not ours.is_driven() and _take_checkpoints(theirs, ours, is_foreign)
     elif not _continues(ours, theirs):
         warn(f"{ours.id} was continued both here and in {path}: its runs are imported, the sweep here is kept")
-    if taken and is_here and not was_imported:
+    if taken and is_here and is_foreign and not was_imported:
         warn(f"{ours.id} was begun here and now continues from {path}, so it is shown as imported")
     return taken
+
+
+def _is_foreign(directory: Path, mine: bool) -> bool:
+    """Return True for an unpacked run or sweep that counts as imported."""
+    said_so = is_file(directory / FOREIGN)
+    (directory / FOREIGN).unlink(missing_ok=True)
+    return said_so or not mine
 
 
 def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
@@ -216,7 +261,7 @@ def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
         return False
 
 
-def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object]) -> int:
+def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object], mine: bool) -> int:
     """Import the runs of an unpacked archive, and return their number without those that the home has already."""
     taken, others = 0, list[str]()
     for key in RunStore(staged).stored_keys():
@@ -228,7 +273,7 @@ def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], objec
         if origin is None or not origin.sweep:  # A sweep that uses it could not say where it comes from.
             warn(f"run {key} in {path} does not say which sweep it was trained for, and was not imported")
             continue
-        own = _take_run(RunStore(staged).directory(key), RunStore(home))
+        own = _take_run(RunStore(staged).directory(key), RunStore(home), mine)
         taken += own is None
         if own is not None and not _is_same(own, outcome):
             others.append(key)
@@ -318,14 +363,17 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
         raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
 
 
-def _take_run(source: Path, store: RunStore) -> Outcome | None:
-    """Import a run. Return the outcome of the home's own run if there is one, which is kept."""
-    target = store.directory(source.name)
+def _take_run(source: Path, store: RunStore, mine: bool) -> Outcome | None:
+    """Import a run. Return the outcome of the home's own run if there is one, which is kept. A run that was imported
+    earlier is replaced by one that is ``mine``."""
+    target, is_foreign = store.directory(source.name), _is_foreign(source, mine)
     with store.locked():
-        if isinstance(own := read_run(target, whole=True), Outcome):
+        own = read_run(target, whole=True)
+        if isinstance(own, Outcome) and (is_foreign or not store.is_imported(source.name)):
             return own
         store.delete(source.name)
-        (source / IMPORTED).touch()
+        if is_foreign:
+            (source / IMPORTED).touch()
         _move(source, target)
     return None
 
@@ -335,11 +383,12 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
     return (one.status, one.steps, one.accuracy, one.floor) == (other.status, other.steps, other.accuracy, other.floor)
 
 
-def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
-    """Import a sweep, or the continuation of a sweep. The journal is written last."""
+def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> None:
+    """Import a sweep, or the continuation of a sweep. The journal is written last, and only then a mark is removed."""
     is_new = not ours.journal.is_file()
     with ours.driving():
-        replace_whole(ours.imported, b"")
+        if is_foreign:
+            replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
@@ -349,9 +398,11 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory) -> None:
             elif is_new or path != theirs.spec:
                 replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
+        if not is_foreign:
+            ours.imported.unlink(missing_ok=True)
 
 
-def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
+def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> bool:
     """Import the checkpoints that are further along in the archive, given equal journals. Return True if there are
     any."""
     sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
@@ -359,7 +410,8 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():
-            replace_whole(ours.imported, b"")
+            if is_foreign:
+                replace_whole(ours.imported, b"")
             for new, old in further:
                 _move(new, ours.checkpoints / new.name)
                 if old is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
 import stat
@@ -19,8 +20,9 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from orchestrator.system.files import is_directory, is_file, mode_of
+from orchestrator.system.files import is_directory, is_file, mode_of, replace_whole
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEY = re.compile(r"\w[\w.-]{0,127}")
@@ -67,13 +69,13 @@ def checked_moment(value: object) -> str:
     return str(value)
 
 
-def open_file(path: Path, most_bytes: float = float("inf")) -> BinaryIO:
-    """Open a plain file for reading. Raises ``ValueError`` for a link, pipe or device, for a larger file, and for a
-    huge file that is almost empty on the disk."""
+def open_file(path: Path, most_bytes: float = float("inf"), dir_fd: int | None = None) -> BinaryIO:
+    """Open a plain file for reading, by its path or its name in an opened directory. Raises ``ValueError`` for a link,
+    pipe or device, for a larger file, and for a huge file that is almost empty on the disk."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        if path.is_symlink():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             raise ValueError(f"{path.name} is a link, which is not followed") from None
         raise
     status = os.fstat(descriptor)
@@ -131,19 +133,37 @@ def own_path(path: Path) -> Path:
     return path
 
 
+def own_file(path: Path) -> Path:
+    """Return the path of a file to write in a home, after :func:`own_path`. A file that has another name, too, becomes
+    a copy, because what is written would change the other one: in a home that was copied with ``cp -al``, for example.
+
+    Raises ``ValueError`` for a file of more than :data:`MOST_JOURNAL_BYTES` that would be copied.
+    """
+    own_path(path)
+    if path.exists() and path.stat().st_nlink > 1:
+        replace_whole(path, read_bytes(path, MOST_JOURNAL_BYTES))
+        log.warning(f"{path} was a hard link: it is a copy now, so that the file of the other name does not change")
+    return path
+
+
 def open_to_append(path: Path) -> BinaryIO:
     """Open a file of a home for appending without a buffer. A link or pipe there is replaced by a file, and one that
     somebody else puts there in this moment raises ``OSError``."""
-    return cast(BinaryIO, open(own_path(path), "ab", buffering=0, opener=open_plain))
+    return cast(BinaryIO, open(own_file(path), "ab", buffering=0, opener=open_plain))
 
 
 def open_plain(path: str, flags: int) -> int:
-    """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, pipe or
-    device."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, hard link, pipe
+    or device, which it does not change."""
+    unchanged = flags & ~os.O_TRUNC
+    descriptor = os.open(path, unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "Not a plain file", str(path))
+        what = "A file with several names" if stat.S_ISREG(status.st_mode) else "Not a plain file"
+        raise OSError(errno.EINVAL, what, str(path))
+    if flags & os.O_TRUNC:
+        os.ftruncate(descriptor, 0)
     return descriptor
 
 

@@ -24,7 +24,7 @@ from orchestrator.home.foreign_files import (
     checked_moment,
     checked_name,
     open_plain,
-    own_path,
+    own_file,
     parse_json,
     read_bytes,
     typed,
@@ -198,7 +198,7 @@ class Journal(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(own_path(path), "a", opener=open_plain)
+        super().__init__(own_file(path), "a", opener=open_plain)
         self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import pwd
 import re
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
 from orchestrator.system.errors import UserError
+from orchestrator.trusted_code import places_of_others
+
+log = logging.getLogger(__name__)
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that is probably a URL, such as s3://BUCKET."""
@@ -46,9 +51,25 @@ def planted_by(root: Path) -> str:
         return f"uid {status.st_uid}"
 
 
-def make_home(root: Path) -> None:
+def exchange_warning(root: Path) -> str:
+    """Return a warning if everybody can rename a home, or a directory above it, or "".
+
+    A directory that a group can write does not count, because a group may share its homes.
+    """
+    root = root.resolve()
+    place = next((place for place in places_of_others(root, groups=False) if place != root), None)
+    if place is None:
+        return ""
+    return (
+        f"everybody can write {place}, so other users can put another directory in the place of {root}: take that "
+        f"right away (chmod o-w {place}), or set the sticky bit (chmod +t {place})"
+    )
+
+
+def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     """Create a home's directory, which only this user can open until they change its mode. Raises :class:`UserError` if
-    that fails, the file system does not support locks, or another user has put a directory there."""
+    that fails, the file system does not support locks, or another user has put a directory there. ``warn`` gets
+    :func:`exchange_warning`."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -58,6 +79,8 @@ def make_home(root: Path) -> None:
             f"{root} belongs to another user ({owner}), in a directory that everybody can write, so they could change "
             "what you store there: name another --home"
         )
+    if warning := exchange_warning(root):
+        warn(warning)
     Home(root).check_links()
     try:
         with tempfile.TemporaryFile(dir=root) as file:

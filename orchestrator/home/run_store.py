@@ -21,7 +21,16 @@ from pathlib import Path
 from filelock import FileLock
 
 from orchestrator.home.directories import IMPORTED, Home
-from orchestrator.home.foreign_files import KEY, NAME, checked_key, open_plain, own_path, read_text, whole_lines
+from orchestrator.home.foreign_files import (
+    KEY,
+    NAME,
+    checked_key,
+    open_plain,
+    own_file,
+    own_path,
+    read_text,
+    whole_lines,
+)
 from orchestrator.home.run_files import OUTCOME, read_origin, read_outcome, read_run, weights_file, write_origin
 from orchestrator.home.seals import seal
 from orchestrator.system.files import (
@@ -141,7 +150,7 @@ class RunStore:
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
-            with open(own_path(claim), "w", encoding="utf-8", opener=open_plain) as file:
+            with open(own_file(claim), "w", encoding="utf-8", opener=open_plain) as file:
                 file.write(self.sweep_id)
         return True
 

@@ -23,7 +23,7 @@ from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from orchestrator.home.foreign_files import open_plain, own_directory, own_path
+from orchestrator.home.foreign_files import open_plain, own_directory, own_file
 from orchestrator.machine.state import State
 from orchestrator.record.mlflow_views import outdated, views
 from orchestrator.record.outcomes import mlflow_name
@@ -229,7 +229,7 @@ def _copy(source: Path, target: Path) -> None:
             (target / inner).mkdir(parents=True, exist_ok=True)
         else:
             target.mkdir(parents=True, exist_ok=True)
-            with path.open("rb") as content, open(own_path(target / inner), "wb", opener=open_plain) as copy:
+            with path.open("rb") as content, open(own_file(target / inner), "wb", opener=open_plain) as copy:
                 shutil.copyfileobj(content, copy)
 
 

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -193,12 +193,18 @@ def read_space(name_or_path: str) -> Values:
         kind = kinds.get(type(document.data), "a single value")
         raise UserError(f"{source}: a search space must map keys to values, but this file is {kind}")
     named = Values({"name": name}, {("name",): Origin(source), (): Origin(source)})
-    values = named.under(Values.of_file(source, document))
+    values = named.under(_values_of(text, source))
     if "like" in values.data and not isinstance(values.data["like"], str):
         values.refuse(("like",), f"must name a search space or a YAML file; got {values.data['like']!r}")
     for profile in values.names("profile", ()):
         values.read(Needs, "profiles", profile, "needs")  # Report mistakes in every profile.
     return values
+
+
+@lru_cache(maxsize=64)  # Every variant begins with the same text, which may have thousands of keys.
+def _values_of(text: str, source: str) -> Values:
+    """Return the values of the text of a file that contains a mapping."""
+    return Values.of_file(source, strict_yaml.read(text, source))
 
 
 def _check_code(path: Path, data: object) -> None:

@@ -62,10 +62,10 @@ def files_below(directory: Path) -> list[Path]:
 
 
 @contextmanager
-def opened_directory(path: Path) -> Iterator[int]:
-    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``OSError`` for a link. What is done there is done in
-    this directory, also if somebody else puts a link in its place in the meantime."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[int]:
+    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``NotADirectoryError`` for a link. What is done there
+    is done in this directory, also if somebody else puts a link in its place in the meantime."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         yield descriptor
     finally:

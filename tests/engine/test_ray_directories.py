@@ -1,7 +1,8 @@
-"""Ray's temporary directory and its token, and the error if one of them cannot be used."""
+"""Ray's temporary directory and its tokens, and the error if one of them cannot be used."""
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -9,12 +10,29 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from ray._raylet import (  # type: ignore[attr-defined]
+    AuthenticationMode,
+    AuthenticationTokenLoader,
+    get_authentication_mode,
+)
 
 from orchestrator.engine.ray import files
-from orchestrator.engine.ray.files import LOCK, TOKEN, TOKEN_PATH, place_for_sessions, private_directory, protect_token
+from orchestrator.engine.ray.files import (
+    LOCK,
+    MODE,
+    TOKEN,
+    TOKEN_PATH,
+    fresh_token,
+    place_for_sessions,
+    private_directory,
+    protect_token,
+    token_file,
+)
 from orchestrator.system.errors import UserError
 from tests.cli.program import ROOT
 
+SHARED = "c0ffee" * 10 + "beef"
+"""Token of a cluster, which all of its members know."""
 READ_ONLY = Path("/proc")
 """A directory in which even root cannot create a file."""
 
@@ -23,7 +41,7 @@ READ_ONLY = Path("/proc")
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The token path of a user who has no token yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (TOKEN, TOKEN_PATH, "RAY_AUTH_MODE"):
+    for name in (MODE, TOKEN, TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / ".ray" / "auth_token"
 
@@ -79,30 +97,49 @@ def test_a_private_directory_is_removed_at_the_end_and_after_a_kill(
     assert all((tmp_path / name / "precious").exists() for name in names)
 
 
-def test_only_the_user_can_ever_read_the_token(token: Path) -> None:
-    protect_token(missing=False)
+def test_only_the_user_can_read_the_token_of_a_cluster(token: Path) -> None:
+    protect_token()
     assert not token.exists()
-    protect_token(missing=True)
-    written = token.read_text()
-    assert len(written) >= 32
-    assert token.stat().st_mode & 0o777 == 0o600
+    token.parent.mkdir()
+    token.write_text(SHARED)
     token.chmod(0o644)
-    protect_token(missing=True)
-    assert token.read_text() == written
+    protect_token()
+    assert token.read_text() == SHARED
     assert token.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_token_is_written_if_the_user_has_configured_authentication(
+@pytest.mark.parametrize("given", ["nothing", "default", TOKEN, TOKEN_PATH])
+def test_a_ray_of_this_machine_has_a_new_token(
+    given: str, token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the token of a cluster is given, Ray uses it only before and after."""
+    if given != "nothing":
+        path = token if given == "default" else tmp_path / "mounted"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(SHARED)
+        if given != "default":
+            monkeypatch.setenv(given, SHARED if given == TOKEN else str(path))
+    loader, before = AuthenticationTokenLoader.instance(), dict(os.environ)
+    loader.reset_cache()
+    used = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with fresh_token(tmp_path / name):
+            used.append(loader.get_raw_token())
+            assert used[-1] == token_file().read_text()
+            assert token_file().parent == tmp_path / name
+            assert token_file().stat().st_mode & 0o777 == 0o600
+        assert dict(os.environ) == before
+        assert loader.has_token(ignore_auth_mode=True) is (given != "nothing")
+    assert given == "nothing" or loader.get_raw_token(ignore_auth_mode=True) == SHARED
+    assert len({*used, SHARED}) == 3
+    assert min(map(len, used)) >= 32
+
+
+def test_no_token_is_written_if_the_user_has_disabled_tokens(
     token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in ((TOKEN_PATH, str(tmp_path / "mounted")), ("RAY_AUTH_MODE", "disabled")):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            protect_token(missing=True)
-        assert list(tmp_path.iterdir()) == []
-
-
-def test_a_home_where_the_token_cannot_be_written_is_refused(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(READ_ONLY))
-    with pytest.raises(UserError, match=r"token cannot be written to /proc/.ray/auth_token .*: set HOME"):
-        protect_token(missing=True)
+    monkeypatch.setenv(MODE, "disabled")
+    with fresh_token(tmp_path):
+        assert get_authentication_mode() == AuthenticationMode.DISABLED
+    assert list(tmp_path.iterdir()) == []

@@ -20,10 +20,12 @@ import ray
 
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.engine.ray.files import MODE, TOKEN, TOKEN_PATH, token_file
 from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters
 from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, line, process
+from tests.engine.test_ray_directories import SHARED
 from tests.sweep.sweeps import spec
 
 
@@ -104,6 +106,48 @@ def test_auto_does_not_send_the_token_to_another_user(place: str, tmp_path: Path
         Path(open_to_all).chmod(0o755)
         with raylet(Path(open_to_all), "--gcs-address=127.0.0.1:19", *filter(None, [place]), user=65534):
             assert "127.0.0.1:19" not in own_clusters()
+
+
+ASK = "from ray._raylet import GcsClient; import sys; print(len(GcsClient(sys.argv[1]).get_all_node_info()))"
+"""Program that prints the number of nodes of a Ray, if it has the token."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "variable"])
+def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
+    is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members of a cluster have copied the user's token. That of a local Ray is in one file that only the user can
+    read, not in a log or command line, and works in its processes."""
+    for name in (MODE, TOKEN, TOKEN_PATH):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if is_file:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text(SHARED)
+    else:
+        monkeypatch.setenv(TOKEN, SHARED)
+    plain = {name: value for name, value in os.environ.items() if name not in (MODE, TOKEN, TOKEN_PATH)}
+    with RaySession() as session:
+        session.begin()
+        path, address = token_file(), ray.get_runtime_context().gcs_address
+        token = path.read_text()
+        assert ray.get(ray.remote(token_file).remote()) == path
+        for environment, answer in (({TOKEN_PATH: str(path)}, "1\n"), ({TOKEN: SHARED}, "")):
+            asked = [sys.executable, "-c", ASK, address]
+            done = process(asked, environment=plain | {MODE: "token"} | environment, within_s=100)
+            assert done.out == answer, done.err
+        directory = path.parent
+        assert directory.stat().st_mode & 0o777 == 0o700
+        assert path.stat().st_mode & 0o777 == 0o600
+        files = [item for item in directory.rglob("*") if item.is_file()]
+        assert [item for item in files if token.encode() in item.read_bytes()] == [path]
+        assert len(files) > 10
+        words = [child.cmdline() for child in psutil.Process().children(recursive=True)]
+        assert token not in str(words)
+    assert not directory.exists()
+    assert os.environ.get(TOKEN) == (None if is_file else SHARED)
+    assert (MODE in os.environ, TOKEN_PATH in os.environ) == (False, False)
 
 
 def test_a_ray_of_the_users_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

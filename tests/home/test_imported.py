@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.archive import Copied, export_home, import_home
+from orchestrator.home.archive import FOREIGN, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, Journal, read_journal
 from orchestrator.home.run_store import RunStore
@@ -91,3 +91,72 @@ def test_a_sweep_that_continues_from_an_archive_is_shown_as_imported(
     assert "\nimported, interrupted, started" in run(*shown).succeeded()
     assert f"Sweep {files.id}, imported\n" in run("explain", *shown[1:]).succeeded()
     assert import_home(stopped.home, back, pytest.fail) == Copied(0, 0)
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["first import", "imported before"])
+def test_what_a_user_says_is_their_own_is_not_shown_as_imported(
+    is_known: bool, stopped: Stopped, tmp_path: Path, run: Program
+) -> None:
+    file, here, sweep_id = tmp_path / "mine.tar.gz", Home(tmp_path / "here"), stopped.files.id
+    export_home(stopped.home, file)
+    words = ("home", "import", file, "--home", here.root)
+    if is_known:
+        run(*words).succeeded()
+        assert here.sweep(sweep_id).is_imported
+    assert "as your own" in run(*words, "--mine").succeeded()
+    store = RunStore(here, sweep_id)
+    assert not here.sweep(sweep_id).is_imported
+    assert [key for key in store.stored_keys() if store.is_imported(key)] == []
+    assert "\ninterrupted, started" in run("status", sweep_id, "--home", here.root).succeeded()
+    assert import_home(here, file, pytest.fail, mine=True) == Copied(0, 0)
+    assert import_home(here, file, pytest.fail) == Copied(0, 0)
+    assert not here.sweep(sweep_id).is_imported
+
+
+@pytest.mark.parametrize("kind", ["sweep", "run"])
+def test_what_a_home_has_imported_stays_so_in_another_home_of_its_owner(kind: str, tmp_path: Path) -> None:
+    """Somebody else's sweep does not become one's own on the way through two machines."""
+    theirs, first, second = (Home(tmp_path / name) for name in ("theirs", "first", "second"))
+    sweep_id = write_sweep(theirs).id
+    if kind == "run":
+        shutil.rmtree(theirs.root / "sweeps")
+    export_home(theirs, tmp_path / "one.tar.gz")
+    import_home(first, tmp_path / "one.tar.gz", pytest.fail)
+    own = write_sweep(first, spec(name="own", sizes=[20, 40])).id
+    export_home(first, tmp_path / "two.tar.gz")
+    import_home(second, tmp_path / "two.tar.gz", pytest.fail, mine=True)
+    imported = {one for one in second.sweep_ids() if second.sweep(one).is_imported}
+    assert imported == ({sweep_id} if kind == "sweep" else set())
+    assert own in second.sweep_ids()
+    for home in (first, second):
+        keys = RunStore(home).stored_keys()
+        assert {key for key in keys if RunStore(home).is_imported(key)} == set(RunStore(theirs).stored_keys())
+        assert len(keys) > len(RunStore(theirs).stored_keys())
+        assert not list(home.root.rglob(FOREIGN))
+
+
+@pytest.mark.parametrize("change", ["journal", "space"])
+def test_a_sweep_that_somebody_else_changed_does_not_become_ones_own(
+    change: str, stopped: Stopped, tmp_path: Path
+) -> None:
+    """The own file has fewer lines of the journal, or another question."""
+    file, changed, here, theirs = tmp_path / "mine", tmp_path / "changed", Home(tmp_path / "here"), tmp_path / "theirs"
+    export_home(stopped.home, file)
+    import_home(Home(theirs), file, pytest.fail)
+    files = Home(theirs).sweep(stopped.files.id)
+    if change == "journal":
+        with Journal(files.journal) as journal:
+            journal.append(Asked(()))
+    else:
+        files.spec.write_text(files.spec.read_text().replace("question: ", "question: Not "))
+    export_home(Home(theirs), changed)
+    import_home(here, changed, pytest.fail)
+    warnings: list[str] = []
+    import_home(here, file, warnings.append, mine=True)
+    assert here.sweep(stopped.files.id).is_imported
+    assert len(warnings) == (change == "space")
+
+
+def test_only_an_import_can_be_ones_own(run: Program, tmp_path: Path) -> None:
+    message = run("home", "export", tmp_path / "x.tar.gz", "--mine", "--home", tmp_path / "home").refused()
+    assert "leave it out of `home export`" in message

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.doctor.machine import home_directory
 from orchestrator.home.archive import export_home
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
@@ -194,3 +195,41 @@ def test_a_home_that_is_shared_with_a_group_or_below_a_folder_of_its_owner_is_us
     (shared / "home").chmod(0o700)
     with pytest.raises(UserError, match="belongs to another user"):
         make_home(shared / "home")
+
+
+@pytest.mark.parametrize("command", ["run", "import", "doctor"])
+def test_a_home_that_others_can_exchange_is_named(command: str, run: Program, tmp_path: Path) -> None:
+    write_sweep(Home(tmp_path / "own"), spec(sizes=[8], seeds=1))
+    export_home(Home(tmp_path / "own"), tmp_path / "home.tar.gz")
+    home, place = tmp_path / "open" / "below" / "results", tmp_path / "open"
+    place.mkdir()
+    place.chmod(0o777)
+    words = {
+        "run": ["run", "add_vs_add_prod", "--profile=smoke", "--engine=local", "--record=jsonl"],
+        "import": ["home", "import", str(tmp_path / "home.tar.gz")],
+    }
+    if command == "doctor":
+        finding = home_directory(home)
+        text = f"{finding.text}: {finding.todo}"
+    else:
+        done = run(*words[command], "--home", home)
+        assert done.code == 0, done.err
+        text = " ".join((done.out + done.err).split())
+    assert f"everybody can write {place}, so other users can put another directory in the place of {home}" in text
+    assert f"chmod o-w {place}" in text
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777, 0o775])
+def test_a_home_that_others_cannot_exchange_is_not_named(
+    mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(mode)
+    make_home(place / "home")
+    (place / "home").chmod(0o777)  # A home that its user shares with everybody.
+    make_home(place / "home")
+    assert caplog.text == ""
+    place.chmod(0o777)
+    make_home(place / "home")
+    assert "everybody can write" in caplog.text

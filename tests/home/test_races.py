@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
+import tarfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,15 +14,21 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog import export
+from orchestrator.home.archive import export_home
 from orchestrator.home.checkpoints import note_progress
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.foreign_files import open_plain
 from orchestrator.home.journal import Asked, Journal
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
+from orchestrator.record import mlflow_tracker
+from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style
+from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.home.test_archive import contents
+from tests.record.suite import sweep_record
 from trainables.base import Evaluation
 
 PRECIOUS = "a file of this user\n"
@@ -67,6 +75,46 @@ def test_what_is_written_never_goes_through_a_link(name: str, tmp_path: Path) ->
     assert precious.read_text() == PRECIOUS
 
 
+RECORDS: dict[str, Callable[[Path], object]] = {
+    "runs.jsonl": lambda path: JsonLinesTracker(path).begin(sweep_record()),
+    "report.html": lambda path: mlflow_tracker._copy(path.parents[2] / "drawn", path.parent),
+}
+"""Writes to files of a record, by the name of the file."""
+
+
+@pytest.mark.parametrize("name", [*WRITERS, *RECORDS])
+def test_a_file_with_another_name_is_copied_before_it_is_written(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a home that was copied with ``cp -al``."""
+    precious, drawn = tmp_path / "precious", tmp_path / "drawn" / "report.html"
+    precious.write_text("a line\n")
+    drawn.parent.mkdir()
+    drawn.write_text("a report\n")
+    folders = {"key": "claims", "probes/odd.json": "runs/key", "runs.jsonl": "", "report.html": "artifacts"}
+    path = tmp_path / "home" / folders.get(name, "sweeps/odd") / name
+    path.parent.mkdir(parents=True)
+    path.hardlink_to(precious)
+    write = (WRITERS | RECORDS)[name]
+    write(path)
+    assert precious.read_text() == "a line\n"
+    written = path.read_text()
+    assert len(written) >= len("sweep")
+    assert written.startswith("a line\n") is name.endswith(".jsonl")
+    assert ("was a hard link: it is a copy now" in caplog.text) is (name != "probes/odd.json")  # Replaced as a whole.
+    write(path)
+    assert path.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_a_file_that_gets_another_name_in_this_moment_is_not_written(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text(PRECIOUS)
+    (tmp_path / "file").hardlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="A file with several names"):
+        open(tmp_path / "file", mode, opener=open_plain)  # noqa: SIM115
+    assert (tmp_path / "precious").read_text() == PRECIOUS
+
+
 @pytest.mark.parametrize("command", ["report", "figure"])
 def test_a_link_that_appears_while_a_report_is_drawn_is_replaced(
     command: str, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,3 +156,58 @@ def test_rm_deletes_nothing_of_another_home(
     done = run("rm", files.id, "--yes", "--home", theirs.root)
     assert contents(own) == before != {}
     assert "should not happen" not in done.err
+
+
+@pytest.mark.parametrize("exchanged", ["sweeps/ID", "sweeps/ID/checkpoints/stack.5", "runs/KEY", "runs", "sweeps"])
+def test_an_archive_has_no_files_of_a_folder_that_a_link_leads_to(
+    exchanged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of the home exchanges a directory for a link, once it is known to be a directory."""
+    home, own, file = Home(tmp_path / "home"), tmp_path / "own", tmp_path / "home.tar.gz"
+    files = write_sweep(home).files
+    (files.checkpoints / "stack.5").mkdir(parents=True)
+    (files.checkpoints / "stack.5" / "model.safetensors").touch()
+    key = RunStore(home).stored_keys()[0]
+    place = home.root / exchanged.replace("ID", files.id).replace("KEY", key)
+    shutil.copytree(place, own)
+    for path in (own, *own.rglob("*")):
+        if path.is_dir():
+            (path / "secret").write_text(PRECIOUS)
+    is_driven, stored_keys, listed = SweepDirectory.is_driven, RunStore.stored_keys, os.listdir
+
+    def exchange() -> None:
+        if not place.is_symlink():
+            place.rename(tmp_path / "aside")
+            place.symlink_to(own)
+
+    def driven(files: SweepDirectory) -> bool:
+        answer = is_driven(files)
+        exchange()
+        return answer
+
+    def keys(store: RunStore) -> list[str]:
+        answer = stored_keys(store)
+        exchange()
+        return answer
+
+    def names(directory: int) -> list[str]:
+        answer: list[str] = listed(directory)
+        if "stack.5" in answer:
+            exchange()
+        return answer
+
+    if exchanged.startswith("runs"):
+        monkeypatch.setattr(RunStore, "stored_keys", keys)
+    elif exchanged.endswith("stack.5"):
+        monkeypatch.setattr(os, "listdir", names)
+    else:
+        monkeypatch.setattr(SweepDirectory, "is_driven", driven)
+    try:
+        export_home(home, file)
+    except UserError as error:
+        assert "became a link meanwhile" in str(error)  # noqa: PT017
+        assert not file.exists()
+    else:
+        with tarfile.open(file) as archive:
+            assert [name for name in archive.getnames() if name.endswith("secret")] == []
+    assert place.is_symlink()

@@ -257,6 +257,22 @@ def named_in(journal: Path, folder: Path) -> None:
     journal.write_bytes(to_line(Begun("2026-01-01T00:00:00+00:00", {}, str(folder))) + b"".join(lines[1:]))
 
 
+@pytest.mark.parametrize("package", ["orchestrator", "trainables"])
+def test_a_family_in_another_checkout_of_this_project_is_read(package: str, tmp_path: Path) -> None:
+    """The working directory is a checkout, too. The running program keeps its own modules."""
+    home, other = Home(tmp_path / "home"), tmp_path / "other"
+    sweep = write_sweep(home)
+    shutil.copytree(ROOT / package, other / package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    code = (ROOT / "tests" / "families.py").read_text()
+    (other / "their_models.py").write_text(f'{code}\n\nclass E(LogisticFamily):\n    name = "theirs"\n')
+    trust(other)
+    named(sweep.files.directory, "their_models", folder=str(other))
+    listed = in_folder(ROOT, "sweeps", home=str(home.root)).succeeded()
+    assert sweep.id in listed
+    assert "unreadable" not in listed
+    assert "add+prod" in listed
+
+
 @pytest.mark.parametrize("module", ["antigravity", "os.path.x", "..evil", "pip.__main__", "this", "a b"])
 def test_no_module_of_python_and_no_program_is_imported(module: str, tmp_path: Path) -> None:
     with pytest.raises(trusting.UntrustedCodeError):
@@ -370,7 +386,9 @@ def test_what_a_trusted_module_imports_is_not_of_others_either(left: str, foreig
     helpers = foreign / "helpers"
     helpers.mkdir()
     (helpers / "one.py").write_text("name = 'one'\n")
-    code = "import helpers.one\nfrom tests.families import LogisticFamily\nclass E(LogisticFamily):\n    pass\n"
+    code = (
+        'import helpers.one\nfrom tests.families import LogisticFamily\nclass E(LogisticFamily):\n    name = "theirs"\n'
+    )
     (foreign / "trusted.py").write_text(code)
     trust(foreign)
     assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()

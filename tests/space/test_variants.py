@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.run import MOST_PLANS
 from orchestrator.space.spaces import load_space, variant_names
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
+from tests.cli.program import Program
 from tests.space.test_like import FAR
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -81,3 +85,28 @@ def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written:
     with pytest.raises(UserError) as caught:
         load_space(str(path), "laptop", (), LAPTOP, "low")
     assert message.replace("line 28", f"line {line}") in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [0, 1, 5000])
+def test_a_plan_simulates_the_first_variants_and_counts_the_others(more: int, run: Program, tmp_path: Path) -> None:
+    names = [f"v{number}" for number in range(MOST_PLANS + more)]
+    many = "\n".join(f"  {name}: {{seed: {number}}}" for number, name in enumerate(names))
+    (tmp_path / "many.yaml").write_text(f"{FAR}variants:\n{many}\n")
+    begun = time.process_time()
+    text = run("plan", "many.yaml", "--profile", "smoke").succeeded()
+    planned = re.findall(r"^many, (v\d+):", text, re.MULTILINE)
+    assert planned == names[:MOST_PLANS]
+    assert time.process_time() - begun < 60
+    last = text.splitlines()[-1]
+    assert last.startswith(f"{more} more variant") is (more > 0)
+    assert last.endswith(f"such as v{MOST_PLANS}") is (more > 0)
+
+
+def test_a_plan_of_one_variant_among_many_and_of_one_that_is_expected(run: Program, tmp_path: Path) -> None:
+    many = "\n".join(f"  v{number}: {{seed: {number}}}" for number in range(MOST_PLANS + 1))
+    expects = f"expects: [{{claim: it helps, source: us, mix: add+prod, variant: v{MOST_PLANS}, finds: fewer}}]"
+    (tmp_path / "many.yaml").write_text(f"{FAR}{expects}\nvariants:\n{many}\n")
+    text = run("plan", "many.yaml", "--profile", "smoke", "--variant", f"v{MOST_PLANS}").succeeded()
+    assert f"many, v{MOST_PLANS}:" in text
+    assert "more variant" not in text
+    assert "1 more variant not planned" in run("plan", "many.yaml", "--profile", "smoke").succeeded()

@@ -65,6 +65,8 @@ def search_in(folder: str) -> None:
     _folders[:] = [folder, *(other for other in _folders if other != folder and other in sys.path)]
     sys.path[:] = [path for path in sys.path if path not in _folders] + _folders
     for name, module in list(sys.modules.items()):
+        if not is_outside(name):  # The folder may be another checkout of this project, which runs already.
+            continue
         file = getattr(module, "__file__", None) or ""
         is_other = any(file.startswith(f"{other}{os.sep}") for other in _folders[1:])
         if is_other and not file.startswith(f"{folder}{os.sep}") and _in_folder(Path(folder), name) is not None:

@@ -56,7 +56,7 @@ class RayEngine(Engine):
         room = (
             f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
         )
-        token = f"(enter the token from {token_file()} once per browser)"
+        token = f"(enter the token from {token_file()})"
         dashboard = f"; dashboard: {self._session.dashboard_url} {token}" if self._session.dashboard_url else ""
         return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
 

@@ -1,4 +1,4 @@
-"""Ray's files on this machine: its private temporary directories, and the token that protects its ports."""
+"""Ray's files on this machine: its private temporary directories, and the tokens that protect its ports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
+from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from orchestrator.system import environment
 from orchestrator.system.errors import UserError
@@ -29,8 +30,9 @@ LONGEST = environment.LONGEST_SOCKET - len(
     f"/{PREFIX}01234567/{INSIDE}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 )
 """Maximum length in bytes of the path of the place for temporary directories. Ray appends these bytes for a socket."""
-TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-"""Environment variables that specify a token, so that Ray does not write one."""
+MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+"""Environment variables that specify whether Ray asks for a token, the token, and its file. Ray reads the first that
+is set, and otherwise ``~/.ray/auth_token``."""
 
 
 def place_for_sessions() -> Path:
@@ -99,25 +101,46 @@ def _remove(directory: Path) -> None:
 
 
 def token_file() -> Path:
-    """Return the file of Ray's token."""
+    """Return the file of the token that Ray uses now."""
     return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 
-def protect_token(*, missing: bool) -> None:
-    """Make the token that protects Ray's ports readable only by this user. With ``missing``, write a token if there is
-    none, because Ray would write it readable by all users of the machine. Raises :class:`UserError` if it cannot."""
+def protect_token() -> None:
+    """Make the file of the token of a cluster, if there is one, readable only by this user."""
     environment.settle_user()
-    token = token_file()
-    missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    if missing and not any(map(os.environ.get, (TOKEN, TOKEN_PATH))) and not token.exists():
-        try:
-            token.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):  # Another sweep may write it at the same time.
-                descriptor = os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with open(descriptor, "w", encoding="ascii") as file:
-                    file.write(generate_new_authentication_token())
-        except OSError as error:
-            why = f"Ray's token cannot be written to {token} ({error.strerror})"
-            raise UserError(f"{why}: set HOME to a directory that can be written") from error
     with suppress(OSError):  # The file may be missing, or a mounted secret.
-        token.chmod(0o600)
+        token_file().chmod(0o600)
+
+
+@contextmanager
+def fresh_token(directory: Path) -> Iterator[None]:
+    """During the block, let a new token protect a Ray of this machine. It is stored in a private directory.
+
+    The user's own token also opens clusters, so other people may have copied it. If ``RAY_AUTH_MODE`` is "disabled",
+    Ray asks for no token, and none is written.
+    """
+    before = {name: os.environ.get(name) for name in (MODE, TOKEN, TOKEN_PATH)}
+    if (before[MODE] or "token").lower() != "token":
+        yield
+        return
+    path = directory / "token"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(generate_new_authentication_token())
+    _use_tokens({MODE: "token", TOKEN: None, TOKEN_PATH: str(path)})
+    try:
+        yield
+    finally:
+        _use_tokens(before)
+
+
+def _use_tokens(variables: Mapping[str, str | None]) -> None:
+    """Set or remove environment variables of Ray's tokens. Ray caches what they specify, so drop that, too."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    # The mode first: a thread of Ray that asks for a token meanwhile would abort this process if there is none.
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()

@@ -24,7 +24,7 @@ from ray._private.utils import estimate_available_memory, resolve_object_store_m
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
-from orchestrator.engine.ray.files import is_private, private_directory, protect_token, token_file
+from orchestrator.engine.ray.files import fresh_token, is_private, private_directory, protect_token, token_file
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
@@ -102,10 +102,11 @@ class RaySession(AbstractContextManager["RaySession"]):
         with ExitStack() as blocks:
             blocks.enter_context(environment.without_foreign())
             os.environ.update(ENVIRONMENT)
-            protect_token(missing=self.address is None)
+            protect_token()
             blocks.enter_context(_listening(everywhere=self.address is not None))
             if self.address is None:
                 temporary = blocks.enter_context(private_directory())
+                blocks.enter_context(fresh_token(temporary.parent))
                 self.dashboard_url = _start_here(temporary, dashboard=self.dashboard)
             else:
                 _join(self.address)
