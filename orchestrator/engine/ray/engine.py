@@ -17,7 +17,7 @@ from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of, needs_of
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.depot import begin_depot
@@ -113,8 +113,7 @@ class RayEngine(Engine):
         callback = CampaignCallback(campaign, self._resources.retries)
         setup = campaign.setup
         own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot}
-        shared = tune.with_parameters(StackTrial, **own)
-        trainable = tune.with_resources(shared, needs_of(self._resources))
+        trainable = tune.with_parameters(StackTrial, **own)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
             trainable,

@@ -60,6 +60,13 @@ class StackTrial(tune.Trainable):
     """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
     finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
 
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Return the resources of a trial. Each job has its own, because a campaign enlarges the share of a GPU after
+        a run did not fit."""
+        resources = config["job"].open().resources
+        return tune.PlacementGroupFactory([{"CPU": resources.cpu_per_stack, "GPU": resources.gpus}])
+
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
         """Begin with a job. ``shared`` has what is equal for all jobs, so that trials do not each have a copy."""
         if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
