@@ -10,15 +10,16 @@ from statistics import fmean
 
 import numpy as np
 
-from orchestrator.search.base import AUTO, Observation, Request, Searcher
+from orchestrator.search.base import AUTO, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
-from orchestrator.space.observations import problem_of, searcher_of
+from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from orchestrator.system.hardware import Hardware, Machine
+from orchestrator.transition.types import Point
 from trainables.base import Arm, Family, RunConfig, Speed
 
 LEARNED, UNLEARNED = 0.98, 0.2
@@ -194,7 +195,7 @@ def played_to_the_end(
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
-        searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
+        searcher.tell(request, request.point(accuracy, UNLEARNED, seconds[request.size]))
 
     for request in searcher.pending:
         tell(request)
@@ -269,12 +270,12 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
     counted = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
     cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     sizes: defaultdict[int, list[float]] = defaultdict(list)
-    seen: dict[Request, Observation | None] = {}
+    seen: dict[Request, Point | None] = {}
     for run, spent in counted:
         if spent > 0:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
-            seen[run.request] = Observation(0.0, 0.0, spent)
+            seen[run.request] = run.request.point(0.0, 0.0, spent)
     grid_s, grid_seeds = None, spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
     if seen:
         model = cost_model(seen)

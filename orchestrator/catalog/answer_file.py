@@ -29,7 +29,7 @@ from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
 from orchestrator.space.mistakes import InvalidDataError, parse
-from orchestrator.space.observations import problem_of
+from orchestrator.space.problem import problem_of
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec

@@ -23,7 +23,7 @@ from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
-from orchestrator.space.observations import problem_of
+from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
 from orchestrator.space.spec import SCRIPT, SweepSpec

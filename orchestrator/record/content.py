@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files, read_origin, weights_file
@@ -198,7 +199,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
             )
         ),
         note=sentence(answer, mix),
-        texts={"transition.json": json.dumps(asdict(mix), indent=1)},
+        texts={"transition.json": json.dumps(_values(mix), indent=1)},
         ended=ended,
         group=spec.name,
     )
@@ -252,11 +253,22 @@ def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: 
         tags={"state": state, "answer": "; ".join((*finding(answer), *verdict_lines(answer)))},
         params={},
         note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
-        texts={"answer.json": json.dumps(asdict(answer), indent=1)},
+        texts={"answer.json": json.dumps(_values(answer), indent=1)},
         files={path.name: path for path in files},
         ended=ended,
         group=sweep.spec.name,
     )
+
+
+def _values(part: Answer | MixAnswer) -> dict[str, Any]:
+    """Return an answer, or a mix of it, as JSON values. Leave out the seconds of its runs: they are in the records of
+    the runs, and an answer does not depend on them."""
+    values = asdict(part)
+    for mix in values.get("mixes", [values]):
+        for task in mix["tasks"]:
+            for point in task["transition"]["points"]:
+                del point["cost"]
+    return values
 
 
 def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe, problem_of, scores
+from orchestrator.space.problem import problem_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
@@ -39,7 +39,8 @@ class Run:
 
     @property
     def is_evidence(self) -> bool:
-        """True if the run counts for an answer: :attr:`orchestrator.search.base.Request.is_evidence`."""
+        """True if the run counts for an answer: it was requested as evidence (:attr:`Request.is_evidence`). A failed
+        run counts, too, but has no :meth:`point`."""
         return self.request.is_evidence
 
     @property
@@ -48,9 +49,15 @@ class Run:
         return self.is_evidence and self.outcome.status is Status.FINISHED
 
     def point(self, task: str) -> Point | None:
-        """Return the run as a point for a task, or None if it failed."""
-        config, result = self.config, scores(self.outcome, task)
-        return None if result is None else Point(config.size, config.seed, *result, self.outcome.settled(task))
+        """Return what the run shows about a task, for searchers and answers, or None if it failed. A diverged run did
+        not learn: it is at its floor."""
+        outcome = self.outcome
+        if outcome.status is Status.FAILED:
+            return None
+        floor = outcome.floor[task]
+        accuracy = floor if outcome.status is Status.DIVERGED else outcome.accuracy[task]
+        seconds = outcome.measures.get("seconds", 0.0)
+        return Point(self.config.size, self.config.seed, accuracy, floor, outcome.settled(task), seconds)
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,9 @@ class RunInTraining:
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:
     """Return the comparisons of a sweep by mix, from its blocks and the runs that are evidence. Baselines and
     methods without blocks have none."""
-    observations = {run.request: observe(run.outcome, spec.target) for run in runs}
+    results = {run.request: run.point(spec.target) for run in runs}
     error = spec.search.settings.get("error", ERROR)
-    learned = learned_runs(observations, spec.search.settings.get("learned", LEARNED))
+    learned = learned_runs(results, spec.search.settings.get("learned", LEARNED))
     family = spec.make_family()
     own = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]

@@ -38,7 +38,7 @@ from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled

@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
-from orchestrator.search.base import Observation, Request, Searcher
-from orchestrator.space.observations import observe
+from orchestrator.search.base import Request, Searcher
 from orchestrator.space.runs import Run
+from orchestrator.transition.types import Point
 from trainables.base import Outcome
 
 
@@ -38,14 +38,14 @@ class StudyPlan(Plan):
         *,
         known: Iterable[Ended] = (),
         blocks: int = 0,
-        observation: Callable[[Outcome, str], Observation | None] = observe,
+        point_of: Callable[[Run, str], Point | None] = Run.point,
     ) -> None:
         """Continue a sweep.
 
         Args:
             known: Runs in the journal.
             blocks: Number of the searcher's blocks that are in the journal.
-            observation: Converts an outcome and the target into the searcher's observation.
+            point_of: Returns what a run shows the searcher about the target.
         """
         self.sweep = sweep
         self.searcher = searcher
@@ -55,7 +55,7 @@ class StudyPlan(Plan):
         self.on_ended = _ignore
         self._family = sweep.spec.make_family()
         self._blocks = blocks
-        self._observation = observation
+        self._point_of = point_of
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
         self._first: dict[str, Request] = {}
@@ -145,6 +145,7 @@ class StudyPlan(Plan):
         return job
 
     def _enter(self, entry: Ended) -> None:
-        self.runs.append(self.sweep.run(entry))
-        if not entry.request.phase:
-            self.searcher.tell(entry.request, self._observation(entry.outcome, self.sweep.spec.target))
+        run = self.sweep.run(entry)
+        self.runs.append(run)
+        if not entry.request.phase:  # Searchers do not know about phases.
+            self.searcher.tell(entry.request, self._point_of(run, self.sweep.spec.target))

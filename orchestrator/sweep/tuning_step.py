@@ -23,7 +23,7 @@ from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import SweepError
-from orchestrator.tuning_study import Tuner, observe_learning
+from orchestrator.tuning_study import Tuner, learning_point
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def tuned(
     spec, tuner = sweep.spec, Tuner(sweep.spec)
     plain = replace(sweep, spec=spec.model_copy(update={"tune": None, "probes": ()}))
     known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
-    plan = StudyPlan(plain, tuner, journal, known=known, observation=observe_learning)
+    plan = StudyPlan(plain, tuner, journal, known=known, point_of=learning_point)
     campaign = Campaign(plain.files, plain.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
     assert spec.tune is not None, "only a sweep with settings to tune is tuned"
     observer = _Observer(campaign, plan, invocation.limit, spec.tune.settings)
@@ -87,7 +87,7 @@ class _Observer(StopRequests):
 
     def ended(self, record: Run) -> None:
         config, spec = record.config, self._plan.sweep.spec
-        learning = observe_learning(record.outcome, spec.target)
+        learning = learning_point(record, spec.target)
         if learning is None:
             self._campaign.stopping = True
         elif not record.found_in:

@@ -29,7 +29,7 @@ from orchestrator.home.journal import Journal, recall
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan

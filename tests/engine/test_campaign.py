@@ -18,7 +18,7 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.search.base import Request
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
