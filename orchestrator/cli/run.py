@@ -37,9 +37,10 @@ from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
+from orchestrator.sweep.earlier import earlier_sweeps
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError, unknown
@@ -48,6 +49,7 @@ from orchestrator.system.hardware import Hardware
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, duration
 from orchestrator.terminal.briefing import print_plan, print_start
+from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
 from trainables.contract.arms import as_named
 from trainables.probes.base import BUILT_IN, load_probe

@@ -21,9 +21,10 @@ from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probing import probe_runs
-from orchestrator.sweep.run import logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError
+from orchestrator.terminal.console_log import logged_to
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 

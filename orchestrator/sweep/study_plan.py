@@ -14,7 +14,7 @@ from orchestrator.transition.types import Point
 from trainables.base import Outcome
 
 
-def _ignore(record: Run) -> None:
+def _ignore(run: Run) -> None:
     """Do nothing with a run that ended."""
 
 
@@ -38,24 +38,21 @@ class StudyPlan(Plan):
         *,
         known: Iterable[Ended] = (),
         blocks: int = 0,
-        point_of: Callable[[Run, str], Point | None] = Run.point,
     ) -> None:
         """Continue a sweep.
 
         Args:
             known: Runs in the journal.
             blocks: Number of the searcher's blocks that are in the journal.
-            point_of: Returns what a run shows the searcher about the target.
         """
         self.sweep = sweep
         self.searcher = searcher
         self.journal = journal
         self.runs: list[Run] = []
         self.known: list[tuple[Job, Outcome]] = []
-        self.on_ended = _ignore
+        self.on_ended: Callable[[Run], None] = _ignore
         self._family = sweep.spec.make_family()
         self._blocks = blocks
-        self._point_of = point_of
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
         self._first: dict[str, Request] = {}
@@ -68,6 +65,10 @@ class StudyPlan(Plan):
 
     def job(self, request: Request) -> Job:
         return job_of(self._family, self.sweep.spec.config(request))
+
+    def point(self, run: Run) -> Point | None:
+        """Return what a run shows the searcher, None if it failed."""
+        return run.point(self.sweep.spec.target)
 
     def requests(self, key: str) -> Sequence[Request]:
         """Return the requests for a job: those that wait for its outcome or, without any, its first."""
@@ -148,4 +149,4 @@ class StudyPlan(Plan):
         run = self.sweep.run(entry)
         self.runs.append(run)
         if not entry.request.phase:  # Searchers do not know about phases.
-            self.searcher.tell(entry.request, self._point_of(run, self.sweep.spec.target))
+            self.searcher.tell(entry.request, self.point(run))

@@ -17,7 +17,7 @@ from orchestrator.machine.jobs import Job, Plan, job_of
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan
-from orchestrator.tuning_study import Tuner, learning_point
+from orchestrator.sweep.tuning_plan import TuningPlan
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Arm, Outcome, Status
@@ -53,7 +53,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakePlan]:
     sweep = create_sweep(SPECS[request.param], Home(tmp_path))
     with closing(Journal(sweep.files.journal)) as journal:
         if request.param == "tuning":
-            yield lambda: StudyPlan(sweep, Tuner(sweep.spec), journal, point_of=learning_point)
+            yield lambda: TuningPlan(sweep, journal)
         else:
             yield lambda: StudyPlan(sweep, searcher_of(sweep.spec), journal)
 
