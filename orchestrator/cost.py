@@ -227,10 +227,10 @@ def _shared(mix: Arm) -> int:
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
     share = spec.resources.gpu_per_stack
-    rate, half = spec.make_family().speed(spec.resources.device) or (GPU_SPEED if share else CPU_SPEED)
-    if share:  # Processes that share a GPU take turns.
-        rate *= min(1.0, AUTO_GPU_SHARE if share == AUTO else share)
-    return flops / (rate * parameters / (parameters + half))
+    speed = spec.make_family().speed(spec.resources.device) or (GPU_SPEED if share else CPU_SPEED)
+    # Processes that share a GPU take turns.
+    turns = min(1.0, AUTO_GPU_SHARE if share == AUTO else share) if share else 1.0
+    return speed.seconds(flops, parameters) / turns
 
 
 @dataclass(frozen=True)

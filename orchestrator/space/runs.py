@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.search.base import Request
@@ -12,7 +12,7 @@ from orchestrator.space.problem import problem_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
-from trainables.base import Evaluation, Outcome, RunConfig, Status
+from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,30 @@ class RunInTraining:
     def accuracy(self, task: str) -> float | None:
         """Return the last accuracy on a task, or None before the first evaluation."""
         return self.curve[-1].accuracy.get(task) if self.curve else None
+
+
+def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
+    """Return a function that says what a run shows the sweep's searcher.
+
+    A search weighs sizes by what their runs cost. Measured seconds would make it request other runs on a busy machine,
+    and on another one, so a family that knows the speed of a core predicts them (:func:`typical_seconds`).
+    """
+    family, device = spec.make_family(), spec.resources.device
+
+    def search_point(run: Run) -> Point | None:
+        point, cost_s = run.point(spec.target), typical_seconds(family, device, run)
+        return point if point is None or cost_s is None else replace(point, cost=cost_s)
+
+    return search_point
+
+
+def typical_seconds(family: Family, device: str, run: Run) -> float | None:
+    """Return the seconds that the steps of a run take on a typical core, or None if the family does not know."""
+    speed = family.speed(device)
+    if speed is None:
+        return None
+    trained = run.outcome.steps / family.steps(run.config)
+    return trained * speed.seconds(family.flops(run.config), family.parameters(run.config.size).total)
 
 
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:

@@ -9,7 +9,7 @@ from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_reque
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
 from orchestrator.search.base import Request, Searcher
-from orchestrator.space.runs import Run
+from orchestrator.space.runs import Run, search_points
 from orchestrator.transition.types import Point
 from trainables.base import Outcome
 
@@ -52,6 +52,7 @@ class StudyPlan(Plan):
         self.known: list[tuple[Job, Outcome]] = []
         self.on_ended: Callable[[Run], None] = _ignore
         self._family = sweep.spec.make_family()
+        self._search_point = search_points(sweep.spec)
         self._blocks = blocks
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
@@ -68,7 +69,7 @@ class StudyPlan(Plan):
 
     def point(self, run: Run) -> Point | None:
         """Return what a run shows the searcher, None if it failed."""
-        return run.point(self.sweep.spec.target)
+        return self._search_point(run)
 
     def requests(self, key: str) -> Sequence[Request]:
         """Return the requests for a job: those that wait for its outcome or, without any, its first."""

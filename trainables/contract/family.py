@@ -81,6 +81,10 @@ class Speed(NamedTuple):
     flops_per_s: float
     half_parameters: float
 
+    def seconds(self, flops: float, parameters: float) -> float:
+        """Return the seconds of so many operations by a model with so many parameters."""
+        return flops / (self.flops_per_s * parameters / (parameters + self.half_parameters))
+
 
 class Family(ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.

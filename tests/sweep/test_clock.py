@@ -1,0 +1,84 @@
+"""What a sweep trains does not depend on how fast the machine is, if the family knows what its runs cost."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.home.directories import Home
+from orchestrator.home.journal import Journal
+from orchestrator.home.sweeps import create_sweep
+from orchestrator.machine.jobs import Job
+from orchestrator.search.base import Request
+from orchestrator.space.problem import searcher_of
+from orchestrator.space.runs import Run, search_points
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.study_plan import StudyPlan
+from tests.sweep import sweeps
+from trainables.base import Outcome, Status
+from trainables.transformer.native import library
+
+needs_native_step = pytest.mark.skipif(library() is None, reason="without the native step, costs are measured")
+MIDDLES = {"add": 28.0, "add+prod": 19.0}
+
+
+def outcome(job: Job, steps: int, seconds: float) -> Outcome:
+    """Return the outcome of a run that learns with the probability of a logistic in ln size."""
+    run = job.run
+    chance = 1 / (1 + (MIDDLES[run.label] / run.size) ** 8)
+    learned = np.random.default_rng([run.seed, run.size, len(run.label)]).random() < chance
+    accuracy = dict.fromkeys(run.mix.tasks, 0.98 if learned else 0.2)
+    return Outcome(Status.FINISHED, steps, accuracy, dict.fromkeys(accuracy, 0.17), measures={"seconds": seconds})
+
+
+def trained(spec: SweepSpec, home: Path, slowness: float, seed: int) -> list[tuple[str, int, int]]:
+    """Return the runs that a sweep trains one after the other on a machine with this slowness, give or take a half."""
+    sweep, rng, runs = create_sweep(spec, Home(home)), np.random.default_rng(seed), []
+    with closing(Journal(sweep.files.journal)) as journal:
+        plan = StudyPlan(sweep, searcher_of(spec), journal)
+        waiting = plan.ask(1)
+        while waiting:
+            job = waiting.pop(0)
+            runs.append((job.run.label, job.run.size, job.run.seed))
+            seconds = slowness * job.run.size * math.exp(rng.uniform(-0.5, 0.5))
+            plan.tell(job.key, outcome(job, 8000, seconds), "")
+            waiting += plan.ask(1) if not waiting else []
+    return runs
+
+
+@needs_native_step
+def test_a_sweep_trains_the_same_runs_on_a_slow_and_on_a_busy_machine(tmp_path: Path) -> None:
+    spec = load_space("add_vs_add_prod", "laptop_fair")
+    first = trained(spec, tmp_path / "first", 1.0, seed=1)
+    assert len(first) > 25
+    assert {mix for mix, _, _ in first} == {"add", "add+prod"}
+    assert trained(spec, tmp_path / "slow", 30.0, seed=2) == first
+    assert trained(spec, tmp_path / "busy", 1.0, seed=3) == first
+
+
+def cost(spec: SweepSpec, size: int, steps: int, seconds: float) -> float:
+    request = Request("add", size, 0)
+    measures = {"seconds": seconds}
+    ended = Outcome(Status.FINISHED, steps, {"add": 0.5}, {"add": 0.1}, measures=measures)
+    point = search_points(spec)(Run(request, spec.config(request), ended))
+    assert point is not None
+    return point.cost
+
+
+@needs_native_step
+def test_a_run_costs_what_its_steps_take_on_a_typical_core() -> None:
+    spec = load_space("add_vs_add_prod", "laptop_fair")
+    # As measured on an idle machine, two runs at a time: 38 s at n_embed 24.
+    assert cost(spec, 24, 8000, 1.0) == pytest.approx(38, rel=0.05)
+    assert cost(spec, 24, 8000, 1000.0) == cost(spec, 24, 8000, 1.0)
+    assert cost(spec, 24, 6000, 1.0) == pytest.approx(0.75 * cost(spec, 24, 8000, 1.0))
+    assert cost(spec, 12, 8000, 1.0) < cost(spec, 24, 8000, 1.0) / 2
+
+
+def test_a_run_of_a_family_with_unknown_speed_costs_what_was_measured() -> None:
+    assert cost(sweeps.spec(), 16, 3, 12.5) == 12.5
