@@ -26,7 +26,8 @@ from orchestrator.space.mistakes import InvalidDataError, dotted, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
-from orchestrator.space.spec import SCRIPT, SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_spec import SCRIPT
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
 from orchestrator.system.environment import HOME, prefer_one_thread

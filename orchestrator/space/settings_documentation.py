@@ -20,8 +20,9 @@ from orchestrator.search.registry import METHODS
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import field_types
 from orchestrator.space.search_method import DEFAULT_METHOD
-from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase
+from orchestrator.space.written_spec import DEFAULT_FAMILY
 from trainables.families import load_family
 from trainables.script.options import ScriptOptions
 

@@ -25,7 +25,8 @@ from orchestrator.space.expectations import expectations_of
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.needs import Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
-from orchestrator.space.spec import DEFAULT_FAMILY, SCRIPT, SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_spec import DEFAULT_FAMILY, SCRIPT
 from orchestrator.system import hardware as machine
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
