@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.transition.curves import BINS, KINDS, LUCK, RISEN, Crossing, Curves, curves_for, levelling_off
+from orchestrator.transition.curves import KINDS, LUCK, Curves, curves_for, levelling_off
+from orchestrator.transition.grids import BINS, Crossing
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
@@ -34,6 +35,8 @@ LEVELLING_PRIOR = 0.5
 """Prior probability that a curve levels off, once the runs show a sign of it."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
+RISEN = 0.15
+"""Minimum distance of the mean accuracy of large models above the floor, for a curve that levels off."""
 REACHED = 0.9
 """Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
 UNLIKELY = 0.2
@@ -41,9 +44,11 @@ UNLIKELY = 0.2
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
 UNKNOWN = Estimate(None, None, None)
+"""Estimate of which nothing is known."""
 WITHIN = np.linspace(-0.4, 0.4, 5)
 """Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
 DENSITY_BINS = 96
+"""Number of bins of a transition's density, which figures show."""
 ACCURACY_BINS = 400
 """Number of bins of accuracy in [0, 1] for quantiles. A bin of 0.0025 is far below the resolution of a figure."""
 
