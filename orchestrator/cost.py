@@ -22,8 +22,10 @@ from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.transition.types import Point
 from trainables.base import Arm, Family, RunConfig, Speed
 
-LEARNED, UNLEARNED = 0.98, 0.2
-"""Accuracies of runs in a rehearsal, at or above the transition and below it."""
+LEARNED = 0.98
+"""Accuracy of runs in a rehearsal that are at or above the transition."""
+UNLEARNED = 0.2
+"""Accuracy of runs in a rehearsal that are below the transition."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 GRID_SEEDS = 3
@@ -43,11 +45,11 @@ STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
 """Float32. Checkpoints, three times as large while a stack trains, are removed when it ends."""
-RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
-"""Bytes of a run in addition to its weights (arrays, curves and pictures, in its directory and in MLflow), and bytes of
-a sweep (an empty MLflow database and the figures), without training data, which sweeps share. Measured as 194 kB per
-run modulo 6 and 250 kB modulo 10, when every run had pictures in both places.
-"""
+RECORD_BYTES = 200_000
+"""Bytes of a run in addition to its weights: arrays, curves and pictures, in its directory and in MLflow. Measured as
+194 kB per run modulo 6 and 250 kB modulo 10, when every run had pictures in both places."""
+SWEEP_BYTES = 1_500_000
+"""Bytes of a sweep: an empty MLflow database and the figures, without training data, which sweeps share."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,12 @@ from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import LEVEL, Point
 from trainables.contract.runs import Parameters
 
-FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
-"""Accuracies of runs that do not learn and of runs that do, and the standard deviation around both."""
+FLOOR = 0.1
+"""Mean accuracy of runs that do not learn."""
+ASYMPTOTE = 0.97
+"""Mean accuracy of runs that learn."""
+SCATTER = 0.01
+"""Standard deviation of accuracies around both."""
 SLOPES = (3.0, 60.0)
 """Range of a curve's slope in ln size, drawn uniformly on a log scale."""
 MARGIN = 0.07

@@ -43,8 +43,12 @@ SCHEMA = 1
 """Version of the layout. Raise it when this program can no longer read older files."""
 KIND = "transition-sweeps answer"
 DISTRIBUTION = "transition-sweeps"
-LARGEST_BYTES, DEEPEST, LONGEST_TEXT = 5_000_000, 16, 2_000
-"""Limits of a file: bytes, nested brackets, and characters of a text. A sweep of 100 runs has about 30 kB."""
+LARGEST_BYTES = 5_000_000
+"""Largest file that is read. A sweep of 100 runs has about 30 kB."""
+DEEPEST = 16
+"""Maximum number of nested brackets in a file."""
+LONGEST_TEXT = 2_000
+"""Maximum number of characters of a text in a file."""
 MOST_RUNS = 10_000
 LEFT_OUT = ("resources", "probes", "record", "profile_reason", "along")
 """Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""

@@ -40,8 +40,12 @@ from trainables.probes.base import load_probe
 
 WIDTH = 96
 COLORS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
-GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
-"""Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
+GENERIC_SIZES = 46
+"""Number of sizes from 8 to 256 without a search space."""
+GENERIC_SEEDS = 8
+"""Number of seeds without a search space."""
+GENERIC_EXPONENT = 1.75
+"""Exponent of size in a run's cost without a search space."""
 NOTE = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
     "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "

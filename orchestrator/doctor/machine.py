@@ -40,13 +40,21 @@ from trainables.transformer.native import missing
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
-LEAST_GB, GOOD_GB = 0.5, 5.0
-"""Free disk space for a small sweep with its record, and for some hundred runs of the largest widths."""
+DISTRIBUTION = "transition-sweeps"
+"""Name of the installed package."""
+RECORD = "mlflow"
+"""Package of MLflow. It may be missing: sweeps then run without that record."""
+LEAST_GB = 0.5
+"""Free disk space for a small sweep with its record."""
+GOOD_GB = 5.0
+"""Free disk space for some hundred runs of the largest widths."""
 RAY_GB = 1.5
 """Memory of a small sweep of two stacks: Ray, driver and workers together took 1.2 GB."""
-FLUSHES, SLOW_FLUSH_S = 20, 0.05
-"""A sweep flushes its journal to disk at every outcome, which takes a few milliseconds on a laptop."""
+FLUSHES = 20
+"""Number of flushes that are timed."""
+SLOW_FLUSH_S = 0.05
+"""Seconds of a flush from which the disk is called slow. A sweep flushes its journal to disk at every outcome, which
+takes a few milliseconds on a laptop."""
 WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8

@@ -33,9 +33,11 @@ from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 
-SHORTEST_S, LONGEST_S = 0.1, 5.0
-"""Seconds of training between two reports where evaluations are further apart: enough for some steps, and short enough
-for somebody who stops a sweep."""
+SHORTEST_S = 0.1
+"""Minimum seconds of training between two reports: enough for some steps."""
+LONGEST_S = 5.0
+"""Maximum seconds of training between two reports where evaluations are further apart, because somebody who stops a
+sweep waits for the next one."""
 
 
 class StackWorker:

@@ -48,9 +48,14 @@ KIND = "mlflow.experimentKind"
 """Tag by which MLflow's page distinguishes training runs from traces of language models."""
 DIGEST = "digest"
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
-METRICS_A_CALL, PARAMS_A_CALL = 900, 100
-"""Metrics and parameters per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
-LONGEST_PARAM, LONGEST_TAG = 6000, 5000
+METRICS_A_CALL = 900
+"""Metrics per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
+PARAMS_A_CALL = 100
+"""Parameters per call."""
+LONGEST_PARAM = 6000
+"""Maximum number of characters of a parameter in MLflow."""
+LONGEST_TAG = 5000
+"""Maximum number of characters of a tag in MLflow."""
 
 Held = dict[str, tuple[str, str]]
 """Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""

@@ -23,8 +23,10 @@ from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
-PREFIX, CHANCE = "probe/", ".p"
-"""Prefix of every number, and suffix of numbers that are the probability of another."""
+PREFIX = "probe/"
+"""Start of the name of every number of a probe."""
+CHANCE = ".p"
+"""End of the name of a number that is the probability of another number under chance."""
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""

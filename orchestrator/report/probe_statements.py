@@ -24,8 +24,10 @@ from orchestrator.transition.types import QUANTILES
 PREFIX = "probe/"
 FEWEST = 4
 """Minimum number of runs on each side for a verdict: three cannot reach .05."""
-SHUFFLES, ALL_SIGNS = 4999, 12
-"""Number of random permutations, and the most gaps for which all combinations of signs are tried instead."""
+SHUFFLES = 4999
+"""Number of random permutations."""
+ALL_SIGNS = 12
+"""Maximum number of gaps for which all combinations of signs are tried instead."""
 ROUNDING = 1e-9
 """Relative tolerance for equal differences."""
 

@@ -25,7 +25,10 @@ from orchestrator.system.errors import SweepError, UserError
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
-HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+HTML = "text/html; charset=utf-8"
+"""Content type of pages."""
+SVG = "image/svg+xml"
+"""Content type of figures."""
 MLFLOW = "mlflow/"
 """Folder of MLflow's page, below that of the page of all sweeps."""
 POLICY = (

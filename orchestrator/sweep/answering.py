@@ -38,8 +38,10 @@ from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
-RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
-"""Seconds to wait for the record at the end and at an interruption. The journal has any remaining entries."""
+RECORD_TIMEOUT_S = 60.0
+"""Seconds to wait for the record at the end of a sweep. The journal has any remaining entries."""
+INTERRUPTED_TIMEOUT_S = 10.0
+"""Seconds to wait for the record at an interruption."""
 
 
 def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:

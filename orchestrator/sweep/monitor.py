@@ -23,9 +23,11 @@ from orchestrator.transition.evidence import LEARNED
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 
-SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
-"""Minimum seconds between snapshots, and maximum share of the time spent on them, since their cost grows with the
-number of runs. The same share limits the estimation of the time left."""
+SNAPSHOT_EVERY_S = 0.2
+"""Minimum seconds between snapshots."""
+SHARE = 0.05
+"""Maximum share of the time spent on snapshots, whose cost grows with the number of runs. The same share limits the
+estimation of the time left."""
 ESTIMATE_EVERY_S = 60.0
 """Seconds between estimates of the time left before the first run has ended."""
 

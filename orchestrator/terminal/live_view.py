@@ -33,8 +33,12 @@ SOON_S = 1.0
 SLOW = 1.5
 """From this multiple of the planned time, the status says that runs take longer."""
 BAR_CELLS = 18
-UNLEARNED, OPEN, LEARNED = ("·", "dim"), ("░", "yellow"), ("━", "green")
-"""Characters and styles for known and unknown sizes. They are flat, to look different from bars of probability."""
+UNLEARNED = ("·", "dim")
+"""Character and style for a size that did not learn. All three are flat, to look different from bars of probability."""
+OPEN = ("░", "yellow")
+"""Character and style for a size that is not known yet."""
+LEARNED = ("━", "green")
+"""Character and style for a size that learned."""
 HEIGHTS = "▁▂▃▄▅▆▇█"
 """Heights for the probability of the transition in a cell, relative to the most probable cell."""
 PROBABLE = 0.02

@@ -21,14 +21,25 @@ from trainables.reparametrization.network import Network, propagation
 from trainables.reparametrization.problems import Curvature, Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
-MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
-"""Constants of torch.optim. Only the learning rate can be set."""
-SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
-"""Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts. A
-search that fails 30 times has reached the limits of float64, and the method does not move."""
-LOOSE, MOST_PRODUCTS = 0.5, 200
-"""Largest residual of Newton's system, as a share of the gradient, and most products per direction. Even one
-product gives a direction of descent, so too few products only cost steps."""
+# Constants of torch.optim. Only the learning rate can be set.
+MOMENTUM = 0.9
+"""Momentum of SGD."""
+BETAS = (0.9, 0.999)
+"""Decay of Adam's averages of gradients and of their squares."""
+EPSILON = 1e-8
+"""Smallest divisor of Adam."""
+SUFFICIENT = 1e-4
+"""Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts."""
+SHRINK = 0.5
+"""Factor by which a step shrinks."""
+HALVINGS = 30
+"""Maximum number of times that a step shrinks. A search that fails so often has reached the limits of float64, and the
+method does not move."""
+LOOSE = 0.5
+"""Largest residual of Newton's system, as a share of the gradient."""
+MOST_PRODUCTS = 200
+"""Maximum number of products per direction. Even one product gives a direction of descent, so too few products only
+cost steps."""
 
 
 class Price(NamedTuple):

@@ -21,8 +21,10 @@ METRICS = ("step", "loss", *SCORES)
 """Names of metrics. The loss may be absent, and one of the two scores is."""
 LONGEST_LINE = 100_000
 """Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
-SHOWN, SHOWN_CHARACTERS = 3, 160
-"""Lines that a message shows, and characters of each."""
+SHOWN = 3
+"""Lines that a message shows."""
+SHOWN_CHARACTERS = 160
+"""Characters of each line that a message shows."""
 MOST_KEYS = 200
 """Keys of JSON lines that are remembered to name the nearest."""
 

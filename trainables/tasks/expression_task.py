@@ -25,8 +25,10 @@ MOST_EXAMPLES = 10**8
 """Maximum number of expressions, about two gigabytes of text."""
 MOST_ASKED = 2**20
 """Number of tuples above which a test set is a random sample of the held-out tuples."""
-FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
-"""Numbers of held-out tuples below which settings are refused, and below which there is a warning."""
+FEWEST_HELD_OUT = 10
+"""Number of held-out tuples below which settings are refused."""
+FEW_HELD_OUT = 40
+"""Number of held-out tuples below which there is a warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
 RAREST_TRAINED = 1e-2
 """Smallest share of random expressions that must fit the training data."""

@@ -24,8 +24,10 @@ from trainables.transformer.vocabulary import Tokens
 
 BATCH = 8_192
 """Expressions generated at once. Changing it changes the data."""
-GIVE_UP_AFTER, RAREST = 32, 1e-4
-"""Batches after which an error is raised if a smaller share of expressions fits the data."""
+GIVE_UP_AFTER = 32
+"""Batches after which an error is raised if too few expressions fit the data."""
+RAREST = 1e-4
+"""Smallest share of expressions that must fit the data."""
 LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
 

@@ -22,12 +22,18 @@ from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PHONE_IN = 3.8
 """Width of the main figure on narrow screens, in inches."""
-ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
-"""Heights in inches of a row and of the rest of the figure; margin around the range of numbers, as a factor."""
+ROW_IN = 0.3
+"""Height of a row in inches."""
+HEAD_IN = 1.1
+"""Height in inches of the figure without its rows."""
+EDGE = 1.25
+"""Margin around the range of numbers, as a factor."""
 NARROW_SPAN = 30
 """Axes that span less than this ratio also have labels between powers of ten."""
-CHARACTERS, WIDE_CHARACTERS = 26, 72
-"""Characters per line: next to the bars, and across the whole panel."""
+CHARACTERS = 26
+"""Characters per line next to the bars."""
+WIDE_CHARACTERS = 72
+"""Characters per line across the whole panel."""
 
 
 def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:

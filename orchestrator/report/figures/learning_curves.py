@@ -20,9 +20,10 @@ HEIGHTS_IN = (2.2, 0.5)
 """Heights of a row of panels, and of the rest of the figure."""
 MOST_LINES = 200
 """More lines than this are rasterized even in vector images, so that pages stay small."""
-COLORS, SHADES = "plasma", (0.88, 0.12)
-"""A color map whose steps differ in hue and lightness, and its range from the smallest to the largest size, which is
-visible on light and dark pages."""
+COLORS = "plasma"
+"""Color map whose steps differ in hue and lightness."""
+SHADES = (0.88, 0.12)
+"""Range of the color map from the smallest to the largest size, which is visible on light and dark pages."""
 MOST_TICKS = 7
 """Maximum number of labels of the color bar."""
 

@@ -32,16 +32,26 @@ SIMILARITY = "similarity"
 MOST_LABELS = 16
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
-FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
-"""In inches: heights of a run's figure, a mix's panels, words around them and the color bar; left edges of panels."""
+FIGURE_IN = 3.5
+"""Height of a run's figure in inches."""
+PANEL_IN = 1.3
+"""Height in inches of a mix's panels."""
+WORDS_IN = 0.6
+"""Height in inches of the words around a mix's panels."""
+BAR_IN = 0.65
+"""Height of the color bar in inches."""
+COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
+"""Left edges of the panels in inches."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 NUMBERS_IN = 1.55, 0.55
 """Heights in inches of a row of panels with numbers, and of the rest of the figure."""
 MOST_SIZES = 5
 """Maximum number of labels on the size axis."""
-BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
-"""Label of a color bar, and labels of its ticks."""
+BAR = "cosine similarity"
+"""Label of a color bar."""
+SCALE = (-1, -0.5, 0, 0.5, 1)
+"""Labels of a color bar's ticks."""
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:

@@ -20,30 +20,46 @@ from orchestrator.report.words.transitions import LOCATED, size_words
 from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
-TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
-"""Minimum distance between size labels, and between parameter labels, as shares of the axis (in ln size)."""
-HEIGHTS_IN, NARROW_HEIGHTS_IN = (3.2, 0.4, 1.25), (1.7, 0.46, 0.85)
-"""Heights in inches of the curves' panel, of a row below it, and of the words around them. A narrow figure has a row's
-words above its bar."""
-ROWS_EDGES_IN, EDGE = 0.12, 0.06
-"""Margins of the panel of rows in inches, and outside the sizes as a share of the axis (in ln size)."""
+TICK_GAP = 0.055
+"""Minimum distance between labels of sizes, as a share of the axis (in ln size)."""
+WIDE_TICK_GAP = 0.08
+"""Minimum distance between labels of parameters, which are longer."""
+HEIGHTS_IN = (3.2, 0.4, 1.25)
+"""Heights in inches of the curves' panel, of a row below it, and of the words around them."""
+NARROW_HEIGHTS_IN = (1.7, 0.46, 0.85)
+"""The same in a narrow figure, which has a row's words above its bar."""
+ROWS_EDGES_IN = 0.12
+"""Margins of the panel of rows in inches."""
+EDGE = 0.06
+"""Margin outside the sizes, as a share of the axis (in ln size)."""
 CURVE_SIZES = 48
 """Number of sizes at which a curve is computed."""
 LABEL_GAP = 0.055
 """Minimum distance between lines of text next to the curves, in accuracy."""
-DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
-"""Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
-most ``ROOM`` of the gap to the next size."""
-USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
-"""Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
-SHADE, ABOVE = 0.26, 0.42
-"""Half the height of the highest posterior, and distance from a bar to the words above it, as shares of a row."""
+DOT = 0.012
+"""Distance between the dots of runs of a size with nearly equal accuracies, as a share of the axis."""
+ALIKE = 0.03
+"""Difference of accuracies below which dots would cover each other."""
+ROOM = 0.5
+"""Maximum share of the gap to the next size that such dots span together."""
+USUAL_NAME = 15
+"""Characters of a row's name that fit without a wider margin."""
+LETTER_IN = 0.075
+"""Inches for each further character of a row's name."""
+PANEL_IN = 4.6
+"""Usual width of the panel in inches."""
+SHADE = 0.26
+"""Half the height of the highest posterior, as a share of a row."""
+ABOVE = 0.42
+"""Distance from a bar to the words above it, as a share of a row."""
 OUTSIDE = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
 WORDS = 32
 """Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
-NAME, NARROW_NAME = 22, 14
-"""Characters per line of a row's name, in a wide and in a narrow figure."""
+NAME = 22
+"""Characters per line of a row's name."""
+NARROW_NAME = 14
+"""Characters per line of a row's name in a narrow figure."""
 
 
 class Series(NamedTuple):

@@ -12,9 +12,10 @@ from orchestrator.transition.types import Estimate, Point, SizeShare, Transition
 
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
-LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""The level of larger sizes is printed if their mean scores are below the first number and above the floor plus the
-second."""
+LEVEL_TOP = 0.9
+"""Mean score of larger sizes below which their level is printed, if it is above the floor by :data:`LEVEL_RISE`."""
+LEVEL_RISE = 0.1
+"""Minimum distance of a printed level above the floor."""
 LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 """Verdicts on transitions that have a size."""
 UNKNOWN = "not located"
