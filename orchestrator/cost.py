@@ -108,8 +108,11 @@ class Plan:
 def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> Plan:
     """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`, if it trains at
     most ``most_at_once`` stacks at the same time."""
-    family, seconds, stacks = spec.make_family(), run_seconds(spec), StackSizes(spec, hardware)
-    rehearsals, at_once = rehearse(spec, seconds), int(min(stacks_at_once(spec, hardware), most_at_once))
+    family = spec.make_family()
+    seconds = run_seconds(spec)
+    stacks = StackSizes(spec, hardware)
+    rehearsals = rehearse(spec, seconds)
+    at_once = int(min(stacks_at_once(spec, hardware), most_at_once))
     sizes = tuple(
         SizePlan(
             size,
@@ -155,7 +158,8 @@ def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tupl
     tune = spec.tune
     if tune is None or spec.tuned:
         return 0, 0.0
-    at_size, sizes = len(spec.mixes) * tune.trials * tune.seeds, tuning_sizes(spec.sizes)
+    at_size = len(spec.mixes) * tune.trials * tune.seeds
+    sizes = tuning_sizes(spec.sizes)
     return at_size * len(sizes), math.ceil(at_size / at_once) * sum(seconds[size] for size in sizes)
 
 
@@ -278,13 +282,15 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
             seen[run.request] = run.request.point(0.0, 0.0, spent)
-    grid_s, grid_seeds = None, spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
+    grid_s = None
+    grid_seeds = spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
     if seen:
         model = cost_model(seen)
         expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
         phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
     spent_s = sum(spent for run, spent in ended if not run.found_in)
-    found_s, found = sum(spent for _, spent in ended) - spent_s, sum(bool(run.found_in) for run, _ in counted)
+    found_s = sum(spent for _, spent in ended) - spent_s
+    found = sum(bool(run.found_in) for run, _ in counted)
     grid_runs = grid_seeds * len(spec.cells)
     return Cost(spent_s, grid_s, len(counted) - found, grid_runs, grid_seeds, found_s, found)

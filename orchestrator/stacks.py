@@ -25,7 +25,8 @@ class StackSizes:
     step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
-        self._spec, self._family = spec, spec.make_family()
+        self._spec = spec
+        self._family = spec.make_family()
         self._bytes = stack_bytes(spec.resources, hardware)
 
     def most(self, size: int) -> int:

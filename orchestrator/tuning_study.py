@@ -47,7 +47,8 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
         reached = point.accuracy[task]
         if reached >= LEARNED:
             return step + (LEARNED - accuracy) / (reached - accuracy) * (point.step - step)
-        step, accuracy = float(point.step), reached
+        step = float(point.step)
+        accuracy = reached
     return None
 
 
@@ -99,7 +100,8 @@ class Study:
 
     def __init__(self, spec: SweepSpec, mix: str, results: Results) -> None:
         assert spec.tune is not None
-        self.mix, self.tune = mix, spec.tune
+        self.mix = mix
+        self.tune = spec.tune
         self.sizes = tuning_sizes(spec.sizes)
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 

@@ -286,7 +286,8 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
 
 def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
     """Raise :class:`UserError` for a run or pair that the search space does not have, or that is there twice."""
-    mixes, seen = spec.mix_named, set[Request]()
+    mixes = spec.mix_named
+    seen = set[Request]()
     for place, run in enumerate(file.runs):
         where = f"runs[{place}]"
         _check_cell(spec, where, run.mix, run.size, run.seed)

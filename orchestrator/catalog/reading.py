@@ -81,7 +81,8 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     unfinished: dict[str, RunInTraining] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
-            (members, _), curves = read_members(directory), read_progress(directory)
+            members, _ = read_members(directory)
+            curves = read_progress(directory)
             requests = [request for request in map(read_request, members) if request.until is None]
             configs = list(map(sweep.spec.config, requests))
         except (FileNotFoundError, NotADirectoryError):

@@ -181,7 +181,8 @@ def _code(stored: StoredSweep) -> tuple[str, ...] | None:
 def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> tuple[str, int]:
     """Return a hash of everything that a summary is computed from, and the time in ns when a part of it last changed.
     Raises ``OSError`` or ``ValueError`` if a part cannot be read."""
-    digest, changed_ns = hashlib.sha256(_program().encode()), 0
+    digest = hashlib.sha256(_program().encode())
+    changed_ns = 0
     for written, most in ((files.journal, MOST_JOURNAL_BYTES), (files.spec, MOST_SPACE_BYTES)):
         content = read_bytes(written, most)
         digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))

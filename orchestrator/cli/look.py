@@ -108,7 +108,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
 
     The last paragraph recommends what to run next.
     """
-    stored, console = open_sweep(sweep, home), wide_console()
+    stored = open_sweep(sweep, home)
+    console = wide_console()
     origin = ", imported" if stored.sweep.files.is_imported else ""
     console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):

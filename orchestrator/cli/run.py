@@ -92,7 +92,8 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
 
       plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
     """
-    hardware, console = hardware_at(None), Console()
+    hardware = hardware_at(None)
+    console = Console()
     specs = load_variants(space, options, hardware)
     _check_expected(space, options, specs, hardware)
     for spec in specs:

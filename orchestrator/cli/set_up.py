@@ -79,7 +79,8 @@ def doc_command(
         echo(_probe_text(setting))
         return
     given = "." if setting is None else f".{setting}."
-    all_entries, all_probes = entries(family), {f"probes.{name}": name for name in PROBES}
+    all_entries = entries(family)
+    all_probes = {f"probes.{name}": name for name in PROBES}
     settings = [entry for entry in all_entries if given in f".{entry.path}."]
     probes = {path: name for path, name in all_probes.items() if setting is not None and given in f".{path}."}
     if setting is not None and not settings and not probes:
@@ -103,7 +104,9 @@ def doctor_command(home: HomeOption = HOME) -> None:
 
     Prints one line per part. Exit code 1 means that something is wrong.
     """
-    console, place, here = wide_console(), home.resolve(), hardware.detect()
+    console = wide_console()
+    place = home.resolve()
+    here = hardware.detect()
     place.mkdir(parents=True, exist_ok=True)
     checks = machine_checks(place)
     if here.gpus:
@@ -233,7 +236,8 @@ def simulate_command(
         results = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
     table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
     for place, column in enumerate(table.columns):
-        column.justify, column.no_wrap = "right" if place else "left", True
+        column.justify = "right" if place else "left"
+        column.no_wrap = True
     for row in results:
         figures = (f"{row.runs:.1f}", f"{row.cost:.2f}", f"{row.wall:.2f}", f"{row.busy:.0%}")
         table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")

@@ -116,7 +116,8 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
         for width in WIDTHS:
             plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
             for precision in NEAR:
-                place, chosen = f"{aside}/{precision}-{width}", (f"settings.training.precision={precision}",)
+                place = f"{aside}/{precision}-{width}"
+                chosen = (f"settings.training.precision={precision}",)
                 here = apart(trained, place, on, width, chosen).losses
                 farthest[f"{width} {precision}"] = max(abs(a - b) for a, b in zip(here, plain, strict=True))
     text = "differences from the losses on the CPU: " + ", ".join(f"{name} {far:.1g}" for name, far in farthest.items())
@@ -144,7 +145,8 @@ def out_of_memory(place: str) -> str:
     family = spec.make_family()
     runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]
     family.learner(runs, device="cuda", cache=Path(place)).advance()
-    used, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties(0).total_memory
+    used = torch.cuda.max_memory_allocated()
+    total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.75 * used / total)
     try:

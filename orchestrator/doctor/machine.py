@@ -154,7 +154,8 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 
 def machine_part() -> Finding:
     """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
-    usable, whole = detect(), whole_machine()
+    usable = detect()
+    whole = whole_machine()
     text = f"{cores(usable.cpus)} and {usable.memory_gb:.1f} GB of memory"
     if usable.cpus < whole.cpus or usable.memory_gb < whole.memory_gb:
         text += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
@@ -261,7 +262,8 @@ def trained(
     checkpoint = Path(place) / "checkpoint"
     if resumed:
         learner.restore(checkpoint)
-    losses, digest = [], hashlib.sha256()
+    losses = []
+    digest = hashlib.sha256()
     while reports := learner.advance():
         losses.append(statistics.fmean(one.evaluation.loss for one in reports if one.evaluation is not None))
         for report in reports:

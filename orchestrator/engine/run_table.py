@@ -50,8 +50,11 @@ class TableRun:
 
     def begin(self, stack_id: str) -> None:
         """Set the run to training before its worker starts."""
-        self.state, self.stack_id = RunState.TRAINING, stack_id
-        self.evaluation, self.first, self.last = None, (0, 0.0), (0, 0.0)
+        self.state = RunState.TRAINING
+        self.stack_id = stack_id
+        self.evaluation = None
+        self.first = (0, 0.0)
+        self.last = (0, 0.0)
 
     def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
         self.last = evaluation.step, time.monotonic() if now is None else now
@@ -69,7 +72,8 @@ class TableRun:
 
     def is_ending(self, steps: int, now: float) -> bool:
         """Return True if less than :data:`ENDING` of the time of ``steps`` steps is left; False if that is unknown."""
-        left_s, step_s = self.left_s(steps, now), self._step_s
+        left_s = self.left_s(steps, now)
+        step_s = self._step_s
         return left_s is not None and step_s is not None and left_s < ENDING * steps * step_s
 
     @property
@@ -110,7 +114,8 @@ class RunTable(dict[str, TableRun]):
     def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> TableRun:
         """Add a run or change its state. It becomes the least urgent."""
         run = self[job.key] = self.pop(job.key, TableRun(job, state))
-        run.state, run.outcome = state, outcome
+        run.state = state
+        run.outcome = outcome
         return run
 
     def wait_first(self, runs: Iterable[TableRun]) -> None:

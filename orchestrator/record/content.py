@@ -99,7 +99,9 @@ def sweep_content(sweep: Sweep) -> Content:
 
 def run_content(sweep: Sweep, run: Run) -> Content:
     """Return the record of one run."""
-    spec, config, outcome = sweep.spec, run.config, run.outcome
+    spec = sweep.spec
+    config = run.config
+    outcome = run.outcome
     identity = {
         "mix": config.label,
         spec.size_axis: str(config.size),
@@ -157,7 +159,8 @@ def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str) -> Content:
     """Return the record of one mix's transition. ``ended`` is the end of the sweep's last run."""
-    spec, transition = sweep.spec, mix.target.transition
+    spec = sweep.spec
+    transition = mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
     metrics = _metrics(target, METRICS)
     for row in others:
@@ -279,7 +282,8 @@ def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, floa
 def sweep_note(sweep: Sweep) -> str:
     """Return the description of a sweep."""
     spec = sweep.spec
-    mixes, words = ", ".join(f"`{mix.name}`" for mix in spec.mixes), spec.family_class.words
+    mixes = ", ".join(f"`{mix.name}`" for mix in spec.mixes)
+    words = spec.family_class.words
     return f"""**{spec.question}**
 
 For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axis}` at which {words.final_score} of

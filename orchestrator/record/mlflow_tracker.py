@@ -102,7 +102,8 @@ class MlflowTracker(Tracker):
 
     def _begin(self, sweep: Content) -> str:
         """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
-        experiments, condition = [self._experiment(sweep).experiment_id], f"tags.sweep = '{sweep.sweep}'"
+        experiments = [self._experiment(sweep).experiment_id]
+        condition = f"tags.sweep = '{sweep.sweep}'"
         runs = all_runs(self._client, experiments, condition)
         run = next((run for run in runs if run.data.tags.get("kind") == "sweep"), None)
         if run is None:  # Its nested records name it as their parent, so a record in the trash comes back.

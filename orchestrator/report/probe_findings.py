@@ -42,7 +42,8 @@ def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tupl
 
     It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
-    sentences, doubtful = [], set[str]()
+    sentences = []
+    doubtful = set[str]()
     for mix in filter(lambda mix: mix.learned, answer.mixes):
         own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
         probed = ((run.config.size, _structures(run, family)) for run in own)
@@ -71,7 +72,8 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
     """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
-    placed, value = mix.target.transition.relative, mix.target.transition.relative.value
+    placed = mix.target.transition.relative
+    value = mix.target.transition.relative.value
     if not mix.target.transition.is_located or value is None:
         return {"": [structures for _, structures in runs]}
     return {

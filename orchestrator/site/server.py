@@ -100,8 +100,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, port: int, pages: SweepPages, mlflow: MlflowPage | None) -> None:
         super().__init__((HOST, port), _Handler)
-        self.pages, self.lock = pages, threading.Lock()
-        self.access, self.mlflow = Access(), mlflow
+        self.pages = pages
+        self.lock = threading.Lock()
+        self.access = Access()
+        self.mlflow = mlflow
         self.address_file = ""
 
     def handle_error(self, request: Any, client_address: Any) -> None:

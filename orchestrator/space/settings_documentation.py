@@ -93,7 +93,9 @@ def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = N
     """Yield an entry for each field of a dataclass or pydantic model, followed by the entries of its inner fields."""
     texts, defaults = docstrings(kind), _defaults(kind) | dict(defaults or {})
     for name, annotation in field_types(kind).items():
-        path, default, text = f"{prefix}{name}", defaults[name], texts.get(name, "")
+        path = f"{prefix}{name}"
+        default = defaults[name]
+        text = texts.get(name, "")
         members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
         inner = next((member for member in members if field_types(member)), None)
         if name in LISTS or inner is None:

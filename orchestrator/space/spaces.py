@@ -82,7 +82,9 @@ class Space:
 
         ``hardware`` is this machine's by default. Raises ``UserError``.
         """
-        profiles, profile, reason = self.profiles, "", ""
+        profiles = self.profiles
+        profile = ""
+        reason = ""
         if not profiles and requested not in (None, self.top.get("profile")):
             raise UserError(f"{self.source} has no profiles, so {requested!r} cannot be chosen")
         if profiles:
@@ -311,7 +313,8 @@ def written(
 
 def _in_variant(values: Values, requested: str | None) -> Values:
     """Return the values under the requested variant, which is required if there are several. Raises ``UserError``."""
-    names, source = values.names("variant", SHARED), values.source
+    names = values.names("variant", SHARED)
+    source = values.source
     if not names and requested in (None, values.data.get("variant")):
         return values.without("variants")
     if not names:
@@ -348,7 +351,8 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
         known += leaf_paths(family.Settings, "settings.")
         if key == (family.size_axis,):
             return ["sizes"]
-    given, paths = str(key[-1]), {path: path.rpartition(".")[2] for path in known if "." in path}
+    given = str(key[-1])
+    paths = {path: path.rpartition(".")[2] for path in known if "." in path}
     if nearest(given, allowed) and given not in paths.values():
         return []
     value = values.data.get(given) if len(key) == 1 else None

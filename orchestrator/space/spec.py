@@ -75,7 +75,8 @@ class SweepSpec(WrittenSpec):
         if (runs := len(self.cells) * self.seeds) > MOST_RUNS:
             grid = f"{len(self.mixes)} mixes x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
             return [Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")]
-        family, tune = self.make_family(), self.tune
+        family = self.make_family()
+        tune = self.tune
         mistakes = [
             *checks.in_mixes(self.mixes, self.target, family),
             *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),

@@ -34,7 +34,8 @@ def continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or if this machine has no scratch
     directory, and ``SettingsError`` if the device of the stacks cannot train a mix with its settings."""
-    resources, where = spec.resources, f"at {address}" if address else "here"
+    resources = spec.resources
+    where = f"at {address}" if address else "here"
     if address is None:
         scratch(resources.scratch)
     if resources.gpu_per_stack and not hardware.gpus and not hardware.grows:

@@ -120,7 +120,8 @@ class Reproduction:
                 for statement in statements:
                     yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, why)
         sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
-        missing, variants = len(experiment.specs) - len(sweeps), compared(sweeps)
+        missing = len(experiment.specs) - len(sweeps)
+        variants = compared(sweeps)
         for law in (statement for statement in experiment.expected if statement.finds in LAW):
             if not missing and can_scale(variants):
                 yield from judge_law(experiment.name, law, variants)

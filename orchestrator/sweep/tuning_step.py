@@ -54,7 +54,8 @@ def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Sweep:
 
 def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
     """Raise an exception unless every trial has ended, as :func:`tune` says."""
-    options, limit = drive.options, drive.invocation.limit
+    options = drive.options
+    limit = drive.invocation.limit
     if (run := plan.failed) is not None:
         raise SweepError(f"a tuning run of {run.config.label} failed:\n{run.outcome.error}")
     if not campaign.stopping:
@@ -73,7 +74,8 @@ class _Observer(StopRequests):
         self._paths = tuple(tune.settings)
 
     def ended(self, run: Run) -> None:
-        config, spec = run.config, self._plan.sweep.spec
+        config = run.config
+        spec = self._plan.sweep.spec
         point = self._plan.point(run)
         if point is None:
             self._campaign.stopping = True

@@ -78,7 +78,8 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
+    share = 1e9 * hardware.memory_gb / plan.stacks_at_once
+    family = spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
     if spec.resources.device == "cpu" and share and large:
         note = (
@@ -132,7 +133,8 @@ def _slow_training(spec: SweepSpec) -> str:
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:
     stacks_by_size = [size.stack for size in plan.sizes]
-    least, most = min(stacks_by_size), max(stacks_by_size)
+    least = min(stacks_by_size)
+    most = max(stacks_by_size)
     runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
     stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
     return f"{stacks} of {runs} at a time on {spec.resources.device}"

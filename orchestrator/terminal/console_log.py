@@ -26,7 +26,8 @@ class _ConsoleHandler(logging.Handler):
 @contextmanager
 def logged_to(console: Console) -> Iterator[None]:
     """Print the program's log on a console during the block."""
-    logger, handler = logging.getLogger("orchestrator"), _ConsoleHandler(console)
+    logger = logging.getLogger("orchestrator")
+    handler = _ConsoleHandler(console)
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -227,8 +227,10 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
 def _in_training(snapshot: Snapshot) -> Table:
     table = plain_table("training", "", "left", "accuracy")
     for column in table.columns[1:3]:
-        column.no_wrap, column.justify = True, "right"
-    table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
+        column.no_wrap = True
+        column.justify = "right"
+    table.columns[3].no_wrap = True
+    table.columns[3].overflow = "ellipsis"
     cells: dict[tuple[str, int], list[RunInTraining]] = {}
     for run in sorted(snapshot.in_flight, key=lambda run: (run.request.mix, run.request.size, run.request.seed)):
         cells.setdefault((run.request.mix, run.request.size), []).append(run)

@@ -85,8 +85,12 @@ class Curves:
     """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
     def __init__(self, smallest: int, largest: int, floor: float, grid: Grid = RISING) -> None:
-        self.smallest, self.largest, self.floor, self.grid = smallest, largest, floor, grid
-        start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
+        self.smallest = smallest
+        self.largest = largest
+        self.floor = floor
+        self.grid = grid
+        start = math.log(smallest) - BELOW_MARGIN
+        stop = math.log(largest) + ABOVE_MARGIN
         count = min(MAX_MIDPOINTS, math.ceil((stop - start) / grid.step) + 1)
         self.midpoints = np.linspace(start, stop, count)
         spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
@@ -141,7 +145,8 @@ class Curves:
         """
         from scipy.special import ndtr
 
-        lapses_L11, steps_MKS = self.grid.lapses[:, None, None], _steps_at(self, size)
+        lapses_L11 = self.grid.lapses[:, None, None]
+        steps_MKS = _steps_at(self, size)
         can_learn_FA = self.grid.asymptotes >= self.floors[:, None] + SETTLED * (1 - self.floors[:, None])
         last = math.ceil(SETTLED * SHARES - 0.5)  # The first step of the share that reaches it.
         risen_MKFA, deviation_MKFA = _graded_at(self, size)
@@ -194,7 +199,8 @@ class Curves:
             else:
                 settled_at.setdefault(point.size, Counter())[point.settled] += 1
         total_D = np.zeros(self.all_cells)
-        at_size_D, workspace = np.empty(self.all_cells, np.float32), Workspace(self)
+        at_size_D = np.empty(self.all_cells, np.float32)
+        workspace = Workspace(self)
         for size, runs_with in runs_at.items():
             at_size_D[:] = 0
             own = RunsOfSize(self, size, workspace)
@@ -238,7 +244,9 @@ class RunsOfSize:
     # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
     def __init__(self, curves: Curves, size: float, workspace: Workspace) -> None:
-        self._curves, self._grid, self._workspace = curves, curves.grid, workspace
+        self._curves = curves
+        self._grid = curves.grid
+        self._workspace = workspace
         share_MK1 = curves.share(size)[..., None]
         self._learned_MKL11 = (share_MK1 * (1 - self._grid.lapses)).astype(np.float32)[..., None, None]
         self._steps_MKS = _steps_at(curves, size)
@@ -250,7 +258,8 @@ class RunsOfSize:
         """Add ``runs`` times the tempered log likelihood of a run's accuracy in each cell to ``total_D``, without a
         shift of the size."""
         not_learned_F = not_learned(accuracy, self._curves.floors)
-        learned_A, log_D = self._grid.learned(accuracy), self._workspace.all_D
+        learned_A = self._grid.learned(accuracy)
+        log_D = self._workspace.all_D
         flat_RF = LUCK[:, None] * float(learned_A.mean()) + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
         self._workspace.flat_RF[:] = flat_RF
         all_or_nothing, shares, graded = self._workspace.kinds

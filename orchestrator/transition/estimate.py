@@ -66,7 +66,8 @@ class Placed:
 
     def quantiles(self, probabilities: Sequence[float]) -> list[float]:
         """Return quantiles in ln size, infinite if they fall on flat curves."""
-        cumulative, wanted = self._cumulative, np.array(probabilities)
+        cumulative = self._cumulative
+        wanted = np.array(probabilities)
         index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
         places = self.bins.start + (index + 0.5) * self.bins.width
         return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
@@ -192,7 +193,9 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     level = LEVEL * posterior.mean_top
     if np.mean([point.floor for point in ordered]) > LEVEL * posterior.rising_top - NEAR_LEVEL:
         return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
-    curves, placed, learned = posterior.curves, posterior.relative, learned_sizes(ordered, level)
+    curves = posterior.curves
+    placed = posterior.relative
+    learned = learned_sizes(ordered, level)
     below = placed.probability_below(ordered[0].size)
     above = 1 - placed.probability_below(ordered[-1].size)
     verdict, relative = _judge(_estimate(curves, placed, learned), learned, sizes, below, above)
@@ -216,7 +219,8 @@ def _judge(
 ) -> tuple[Verdict, Estimate]:
     """Return the verdict, and the estimate censored accordingly. ``learned`` is by tested size, ascending; ``below``
     and ``above`` are the probabilities that the transition is below and above the tested sizes."""
-    smallest, largest = min(learned), max(learned)
+    smallest = min(learned)
+    largest = max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):

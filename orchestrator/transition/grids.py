@@ -33,8 +33,11 @@ class Grid:
     deviation of runs that learned: A."""
 
     def __init__(self, slopes: Floats, lapses: Floats, asymptotes: Floats, near_top: Floats, step: float) -> None:
-        self.slopes, self.lapses, self.asymptotes = slopes, lapses, asymptotes
-        self.near_top, self.step = near_top, step
+        self.slopes = slopes
+        self.lapses = lapses
+        self.asymptotes = asymptotes
+        self.near_top = near_top
+        self.step = step
 
     def learned(self, accuracy: float) -> Floats:
         """Return the density of the accuracy of a run that learned: A."""
@@ -65,7 +68,8 @@ class Crossing:
     """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins: those of ``other``, or its own."""
 
     def __init__(self, place: Floats, other: Crossing | None = None) -> None:
-        self.start, stop = float(place.min()), float(place.max()) + 1e-9
+        self.start = float(place.min())
+        stop = float(place.max()) + 1e-9
         self.width = (stop - self.start) / BINS
         if other is not None:
             self.start, self.width = other.start, other.width

@@ -48,7 +48,8 @@ class RayEngine(Engine):
         return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
-        address, totals = self._session.address, ray.cluster_resources()
+        address = self._session.address
+        totals = ray.cluster_resources()
         where = f"Ray at {address}" if address else "Ray on this machine"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
@@ -89,7 +90,8 @@ class RayEngine(Engine):
                 self._fit(campaign)
             except Exception as error:
                 if died := self.death():
-                    campaign.machine_error, campaign.stopping = died, True
+                    campaign.machine_error = died
+                    campaign.stopping = True
                 if campaign.machine_error:  # Tune also writes to the full disk.
                     continue
                 # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.

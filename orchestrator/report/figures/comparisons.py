@@ -51,7 +51,8 @@ def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_I
 
 def caption(sweep: Sweep, answer: Answer) -> str:
     """Return a caption with everything needed to read the figure on its own."""
-    runs, words = counted(answer.runs, "run"), answer.words
+    runs = counted(answer.runs, "run")
+    words = answer.words
     bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
     score = f"{words.final_score} of {answer.target}" + (f" ({answer.subject})" if answer.subject else "")
     if answer.recipes:
@@ -86,7 +87,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            smallest, largest = row.smallest.total, row.largest.total
+            smallest = row.smallest.total
+            largest = row.largest.total
             axes.plot([smallest, largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
             bar = bar_of(row.task.total, row.task.transition.verdict, smallest, largest)
             if bar is not None and row.answer.runs:

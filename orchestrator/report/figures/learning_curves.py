@@ -33,7 +33,8 @@ def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Fi
     """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
     mixes = [mix.name for mix in spec.mixes]
     figure, grid = style.panels(mixes, HEIGHTS_IN, sharey=True)
-    one_size, ends = len(spec.sizes) == 1, (spec.sizes[0], spec.sizes[-1])
+    one_size = len(spec.sizes) == 1
+    ends = (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
     shown = [run for run in runs if run.is_evidence and run.outcome.curve]

@@ -102,7 +102,8 @@ def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
 def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small: bool = False) -> None:
     """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(matrix)
-    shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
+    shares = variances / max(variances.sum(), 1e-300)
+    x, y = coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
     odd = _odd(matrix, words)
     fills = ["white" if item in odd else style.INK for item in range(len(matrix))]
@@ -131,7 +132,8 @@ class Pair(NamedTuple):
 def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
     """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
     own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
-    transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in own})
+    transition = mix.target.transition.relative
+    sizes = sorted({run.config.size for run in own})
 
     def first(candidates: Iterable[int]) -> Run | None:
         """Return the run of lower median accuracy from the first size with similarities."""
@@ -143,7 +145,8 @@ def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
         return None
 
     if (value := transition.value) is not None:
-        low, high = transition.low or 0, transition.high or math.inf
+        low = transition.low or 0
+        high = transition.high or math.inf
         below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
         above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
         return Pair(mix.mix, first(below), first(above), bracketed=True)
@@ -158,7 +161,9 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
-    figure, images, parity = style.new_figure(height), [], False
+    figure = style.new_figure(height)
+    images = []
+    parity = False
     figure.set_layout_engine(None)  # It would take a second for ten rows, and all panels have one size.
 
     def panel(left: float, bottom: float, width: float, high: float) -> Axes:

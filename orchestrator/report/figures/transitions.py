@@ -115,7 +115,8 @@ def _shown(answer: Answer) -> list[Count]:
     sizes: list[float] = [point.size for transition in transitions for point in transition.points]
     ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
     inside = [end for end in ends if answer.counts[0].size <= end <= answer.counts[-1].size]
-    low, high = min([*sizes, *inside], default=0), max([*sizes, *inside], default=math.inf)
+    low = min([*sizes, *inside], default=0)
+    high = max([*sizes, *inside], default=math.inf)
     above = [count.size for count in answer.counts if count.size >= high]
     below = [count.size for count in answer.counts if count.size <= low]
     low, high = below[-1] if below else low, above[0] if above else high
@@ -125,7 +126,8 @@ def _shown(answer: Answer) -> list[Count]:
 def size_span(answer: Answer) -> tuple[float, float]:
     """Return the ends of the size axis, slightly outside the sizes to show."""
     shown = _shown(answer)
-    smallest, largest = shown[0].size, shown[-1].size
+    smallest = shown[0].size
+    largest = shown[-1].size
     room = (largest / smallest) ** EDGE if largest > smallest else 1.5
     return smallest / room, largest * room
 
@@ -167,7 +169,8 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
         if points := line.transition.points:
             last = [point.accuracy for point in points if point.size == points[-1].size]
             ends.append((float(np.mean(last)), line))
-    free, outside = 1.03 - LABEL_GAP / 2, axes.get_yaxis_transform()
+    free = 1.03 - LABEL_GAP / 2
+    outside = axes.get_yaxis_transform()
     look: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
         name = textwrap.fill(line.label, NAME)
@@ -242,7 +245,8 @@ def draw_bar(
 
 def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
-    styles, width = styles_of(mix.mix for mix in answer.mixes), NARROW_NAME if narrow else NAME
+    styles = styles_of(mix.mix for mix in answer.mixes)
+    width = NARROW_NAME if narrow else NAME
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
@@ -293,7 +297,8 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
 
 def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
     """Draw a band over the sizes at which the mix was learned more often, or less often, than its baseline."""
-    sizes, color = (*claim.place.mix.sizes, *claim.place.baseline.sizes), row.series[-1].color
+    sizes = (*claim.place.mix.sizes, *claim.place.baseline.sizes)
+    color = row.series[-1].color
     ends = [min(sizes), max(sizes)]
     axes.plot(ends, [place] * 2, color=color, linewidth=7, alpha=0.3, solid_capstyle="butt", zorder=2)
     axes.plot(ends, [place] * 2, linestyle="", marker="|", color=color, markersize=10, markeredgewidth=1.6, zorder=3)
@@ -301,7 +306,8 @@ def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
 
 def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:
     """Draw an arrow from the baseline's transition to the mix's, if both are known or beyond the tested sizes."""
-    ends, color = [], row.series[-1].color
+    ends = []
+    color = row.series[-1].color
     for transition in (series.transition for series in row.series):
         smallest, largest = answer.tested(transition)
         beyond = {Verdict.ABOVE: largest.size, Verdict.BELOW: smallest.size}.get(transition.verdict)
