@@ -187,7 +187,7 @@ class Bench:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        with patch("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0)), self.make(self.sweep.spec.resources) as engine:
+        with patch("orchestrator.engine.retries.WAITS_S", (0.0, 0.0)), self.make(self.sweep.spec.resources) as engine:
             assert engine.slots >= 1
             assert engine.describe()
             assert engine.death() == ""

@@ -156,7 +156,7 @@ def test_scripts_that_fill_a_gpu_together_get_larger_shares_of_it(cluster: MakeC
 def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
     cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0,))
     address = cluster({"num_cpus": 1, "num_gpus": 1})
     resources = {"gpu_per_stack": 0.3, "max_stack": 1}
     wanted = spec(family=FAMILY, sizes=[16], seeds=1, mixes=["add"], resources=resources, settings={"room": 0})
