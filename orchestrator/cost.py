@@ -106,8 +106,8 @@ class Plan:
 
 
 def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> Plan:
-    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`, if it trains at
-    most ``most_at_once`` stacks at the same time."""
+    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.choose_stacks`, if it
+    trains at most ``most_at_once`` stacks at the same time."""
     family = spec.make_family()
     seconds = run_seconds(spec)
     stacks = StackSizes(spec, hardware)
@@ -289,8 +289,8 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
         expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
         phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
-    spent_s = sum(spent for run, spent in ended if not run.found_in)
+    spent_s = sum(spent for run, spent in ended if not run.trained_for)
     found_s = sum(spent for _, spent in ended) - spent_s
-    found = sum(bool(run.found_in) for run, _ in counted)
+    found = sum(bool(run.trained_for) for run, _ in counted)
     grid_runs = grid_seeds * len(spec.cells)
     return Cost(spent_s, grid_s, len(counted) - found, grid_runs, grid_seeds, found_s, found)

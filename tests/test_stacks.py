@@ -17,8 +17,8 @@ from orchestrator.stacks import (
     AUTO_GPU_SHARE,
     LARGEST,
     StackSizes,
+    choose_stacks,
     largest_stack,
-    settled,
 )
 from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig
@@ -102,18 +102,20 @@ def test_memory_bounds_a_stack() -> None:
 
 
 def test_two_stacks_share_a_gpu_and_the_searcher_requests_all_seeds_together() -> None:
-    spec = settled(paper(), SERVER)
+    spec = choose_stacks(paper(), SERVER)
     assert spec.resources.gpus == AUTO_GPU_SHARE
     assert StackSizes(spec, SERVER).most(8) == 256
     assert spec.search.settings["stack"] == spec.seeds
-    fixed = settled(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
+    fixed = choose_stacks(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
     assert fixed.resources.gpus == 1
     assert fixed.search.settings["stack"] == 3
     assert not differences(spec, paper())
 
 
 def test_processes_that_share_a_gpu_share_its_speed() -> None:
-    alone, shared = (run_seconds(settled(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25))
+    alone, shared = (
+        run_seconds(choose_stacks(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25)
+    )
     assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
     assert alone[16] < 60
     assert alone[256] < 900

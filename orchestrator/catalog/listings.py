@@ -115,7 +115,7 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
     if ended is not None:
         outcome = ended.outcome
         score = spec.family_class.words.final_score
-        facts["status"] = f"{outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
+        facts["status"] = f"{outcome.status}" + (f", trained in {ended.trained_for}" if ended.trained_for else "")
         facts["steps"] = str(outcome.steps)
         for task, accuracy in outcome.accuracy.items():
             facts[f"{score} of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"

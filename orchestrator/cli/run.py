@@ -37,11 +37,11 @@ from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
-from orchestrator.sweep.earlier import earlier_sweeps
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
+from orchestrator.sweep.starting import earlier_sweeps
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError, unknown
 from orchestrator.system.files import write_whole

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Protocol
 
-from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.checkpoints import Checkpoints, StackNotes

@@ -122,7 +122,7 @@ def run_content(sweep: Sweep, run: Run) -> Content:
             "run_key": run.key,
             "status": outcome.status.value,
             **({"data": outcome.data} if outcome.data else {}),
-            **({"trained_for": run.found_in} if run.found_in else {}),
+            **({"trained_for": run.trained_for} if run.trained_for else {}),
         },
         params=with_settings(identity, config.settings),
         samples=finite((*curve_samples(outcome), *final)),

@@ -37,7 +37,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.record.tracker import Content, StoreError, Tracker
-from orchestrator.report.drawn import drawn
+from orchestrator.report.drawing import try_to_draw
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class MlflowTracker(Tracker):
             start_ms = end_ms - int(record.seconds * 1000)
             same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST: record.digest}, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
-                pictures = drawn("a figure of the record", partial(record.draw, Path(place)), _warn_once)
+                pictures = try_to_draw("a figure of the record", partial(record.draw, Path(place)), _warn_once)
                 files = {**(pictures or {}), **record.files}
                 self._fill(replace(record, files=files), same, start_ms, end_ms)
             failed = record.tags.get("status") == Status.FAILED

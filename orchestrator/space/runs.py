@@ -24,7 +24,7 @@ class Run:
         config: What was trained.
         key: Hash of everything that changes the result.
         directory: Its files. A failed run has none on disk.
-        found_in: "" if the run was trained for this entry of the journal, otherwise the id of the sweep that it was
+        trained_for: "" if the run was trained for this entry of the journal, otherwise the id of the sweep that it was
             trained for, which can be this sweep if two arms share the run.
         at: When it ended or was found (ISO 8601), or "".
     """
@@ -34,7 +34,7 @@ class Run:
     outcome: Outcome
     key: str = ""
     directory: Path = Path()
-    found_in: str = ""
+    trained_for: str = ""
     at: str = ""
 
     @property

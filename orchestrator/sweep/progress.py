@@ -68,6 +68,6 @@ class Progress(StopRequests):
             is_phase = config.label not in self._sweep.spec.mix_named
             tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]
             accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-            origin = f", trained for {run.found_in}" if run.found_in else ""
+            origin = f", trained for {run.trained_for}" if run.trained_for else ""
             words = f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
         self._view.run_ended(config.label, config.size, config.seed, words)

@@ -30,16 +30,16 @@ from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import StackSizes, settled
+from orchestrator.stacks import StackSizes, choose_stacks
 from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.driving import Drive
-from orchestrator.sweep.earlier import continuing, earlier_sweeps
 from orchestrator.sweep.interruption import stop_on_machine_error
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.progress import Progress
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.starting import continuing, earlier_sweeps
 from orchestrator.sweep.study_plan import StudyPlan
-from orchestrator.sweep.tuning_step import tune
+from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
 from orchestrator.system.errors import SweepError, first_of
 from orchestrator.terminal.console_log import logged_to
@@ -75,7 +75,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         if extended is not None:
             spec = continuing(spec, extended)
         open_tracker = _open_record(home, options, must_answer=resumed is None)
-        spec = settled(spec, machine)
+        spec = choose_stacks(spec, machine)
         engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
         log.info(engine.describe())
         drive = Drive(engine, StackSizes(spec, machine), options, invocation)

@@ -9,8 +9,8 @@ from orchestrator.home.journal import Ended, Journal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.runs import Run
 from orchestrator.sweep.study_plan import StudyPlan
+from orchestrator.sweep.tuning_study import Study, Tuner, learning_point
 from orchestrator.transition.types import Point
-from orchestrator.tuning_study import Study, Tuner, learning_point
 from trainables.base import Status
 
 

@@ -14,7 +14,7 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.question import asked
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
-from orchestrator.stacks import settled
+from orchestrator.stacks import choose_stacks
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.text import number, rough_duration
 
@@ -25,7 +25,7 @@ MOST_NUMBERS = 12
 def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str, *, is_local: bool) -> None:
     """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``.
     The local engine trains one stack at a time."""
-    spec = settled(spec, hardware)
+    spec = choose_stacks(spec, hardware)
     plan = make_plan(spec, hardware, most_at_once=1 if is_local else math.inf)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in asked(spec).items() if label not in usual}
@@ -45,7 +45,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
 
 def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
-    spec = settled(spec, hardware)
+    spec = choose_stacks(spec, hardware)
     plan = make_plan(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {

@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 import pytest
 
-from orchestrator.engine.base import StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.messages import StackReport
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal, recall

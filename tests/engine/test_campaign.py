@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall

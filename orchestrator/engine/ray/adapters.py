@@ -14,8 +14,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.messages import StackJob
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.deaths import farewell_of, machine_error_of, traceback_of
 from orchestrator.engine.ray.trial import REPORT, Sealed

@@ -12,7 +12,7 @@ import ray
 from ray import cloudpickle, tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
-from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.depot import RayDepot
 from orchestrator.engine.ray.draining import OwnNode
 from orchestrator.machine.jobs import Setup

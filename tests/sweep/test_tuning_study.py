@@ -11,8 +11,8 @@ import pytest
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
+from orchestrator.sweep.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
 from orchestrator.transition.types import Point
-from orchestrator.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Evaluation

@@ -79,7 +79,7 @@ class _Observer(StopRequests):
         point = self._plan.point(run)
         if point is None:
             self._campaign.stopping = True
-        elif not run.found_in:
+        elif not run.trained_for:
             learned = f"learned in {point.cost:.0f} steps" if point.cost else "not learned"
             values = {path: attrgetter(path)(config.settings) for path in self._paths}
             where = f"{spec.size_axis} {config.size}, seed {config.seed}"

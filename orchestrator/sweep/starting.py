@@ -1,4 +1,4 @@
-"""Earlier sweeps that a new one resumes or extends, and whether this machine can train it."""
+"""Before a sweep starts: whether this machine can train it, and the earlier sweeps that it resumes or extends."""
 
 from __future__ import annotations
 
