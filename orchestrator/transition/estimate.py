@@ -94,6 +94,7 @@ class Posterior:
         """Mean asymptote of the curves that do not level off, given that the task is learned."""
         self.p_levels_off = 0.0
         self._levelling: tuple[Curves, Floats] | None = None
+        # Whether a plateau is possible is judged by the rising curves alone, which are all that has weight so far.
         if (needed := self._may_level_off(points)) is None:
             return
         levelling = levelling_off(self.curves)
@@ -121,6 +122,7 @@ class Posterior:
         if np.mean([point.final for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
         low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
+        # The first of these that some run is at or above. The largest tested size always is.
         start = next(size for size in (high, middle, largest) if size <= largest)
         if np.mean([point.final for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
@@ -166,7 +168,7 @@ def _weights(curves: Curves, points: Sequence[Point]) -> tuple[float, Floats, fl
     """Return the log likelihood of the points averaged over a grid, the weights of its rising curves summed over kinds,
     and the weight of its flat curves."""
     unnormalized = curves.log_prior + curves.log_likelihood_of(points)
-    best = unnormalized.max()
+    best = unnormalized.max()  # Relative to it, because the likelihoods of many runs underflow.
     weights = np.exp((unnormalized - best).astype(np.float32)).astype(np.float64)
     total = float(weights.sum())
     rising = weights[: curves.cells]
@@ -240,7 +242,7 @@ def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Es
     smallest, largest = curves.smallest, curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
-    both = len(set(learned.values())) == 2
+    both = len(set(learned.values())) == 2  # Otherwise no tested sizes bracket the median.
     return Estimate(
         middle if both and smallest <= middle <= largest else None,
         min([low, *under[-1:]]) if low >= smallest and not all(learned.values()) else None,
