@@ -273,7 +273,7 @@ def verify_command(
     checked = check(given, allowed)
     wide_console().print(render(checked.answer))
     echo("")
-    differences = [*checked.differences, *(_retrained(checked, retrain, seed, space) if retrain else ())]
+    differences = [*checked.differences, *(_retrain(checked, retrain, seed, space) if retrain else ())]
     for difference in differences:
         echo(f"differs {difference}")
     basis = f"{counted(len(given.runs), 'run')} and {counted(len(given.pairs), 'pair')}"
@@ -301,7 +301,7 @@ def _with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
     return changed
 
 
-def _retrained(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
+def _retrain(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
     """Train runs of a file again. Yield how each differs, after a line about it."""
     from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
 

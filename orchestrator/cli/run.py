@@ -264,7 +264,7 @@ def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experime
         raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
     choice = choice if space.profiles else replace(choice, profile=None)
     specs = load_variants(name, choice, hardware)
-    resolved = [_resolved(statement, specs, f"{file.source}, expects") for statement in expected]
+    resolved = [_resolve(statement, specs, f"{file.source}, expects") for statement in expected]
     return Experiment(name, choice, tuple(specs), tuple(resolved))
 
 
@@ -280,14 +280,14 @@ def _check_expected(name: str, options: SpaceOptions, specs: Sequence[SweepSpec]
         if options.variant is not None and not statement.is_about(options.variant):
             continue
         try:
-            _resolved(statement, specs, f"{space.source}, expects")
+            _resolve(statement, specs, f"{space.source}, expects")
         except UserError:
             chosen = [replace(options, profile=profile) for profile in space.profiles]
             others = [spec for choice in chosen for spec in load_variants(name, choice, hardware)]
-            _resolved(statement, [*specs, *others], f"{space.source}, expects")
+            _resolve(statement, [*specs, *others], f"{space.source}, expects")
 
 
-def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
+def _resolve(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
     """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
     mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
     mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))

@@ -57,7 +57,7 @@ LONGEST_PARAM = 6000
 LONGEST_TAG = 5000
 """Maximum number of characters of a tag in MLflow."""
 
-Held = dict[str, tuple[str, str]]
+NestedRuns = dict[str, tuple[str, str]]
 """Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""
 
 
@@ -70,7 +70,7 @@ class MlflowTracker(Tracker):
         self._experiments: dict[str, Experiment] = {}
         self._sweeps: dict[str, str] = {}
         """MLflow runs by sweep id. Dropped after a failure, so that the store is read again."""
-        self._nested: dict[str, dict[tuple[str, str], Held]] = {}
+        self._nested: dict[str, dict[tuple[str, str], NestedRuns]] = {}
         """Records in each sweep, by kind and key or mix."""
 
     def begin(self, sweep: Content) -> None:
@@ -115,7 +115,7 @@ class MlflowTracker(Tracker):
         self._fill(replace(sweep, params=missing), run.info.run_id, run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
-        nested: dict[tuple[str, str], Held] = defaultdict(dict)
+        nested: dict[tuple[str, str], NestedRuns] = defaultdict(dict)
         for other in runs:
             digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
             nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest

@@ -50,7 +50,7 @@ class Agreement(StrEnum):
         return cls.CONTRADICTED if contradicted else cls.UNDECIDED
 
 
-Judged = tuple[str, Agreement]
+Judgment = tuple[str, Agreement]
 """The finding in words, and the verdict."""
 
 
@@ -70,7 +70,7 @@ def compare(
     mix: MixAnswer,
     runs: Mapping[str, Sequence[Run]],
     numbers: Mapping[str, Mapping[str, float]],
-) -> Judged:
+) -> Judgment:
     """Return the verdict for one mix.
 
     Args:
@@ -82,7 +82,7 @@ def compare(
     than = f"{PREFIX}{expected.than}"
 
     def with_number(mix: str) -> list[Run]:
-        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _learned(run, answer)]
+        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _has_learned(run, answer)]
         return [run for run in counted if number in numbers[run.key]]
 
     own = with_number(mix.mix)
@@ -120,7 +120,7 @@ def compare(
     return text, Agreement.of(claimed <= chance, opposite <= chance)
 
 
-def _learned(run: Run, answer: Answer) -> bool:
+def _has_learned(run: Run, answer: Answer) -> bool:
     """Return True if a run learned the target."""
     point = run.point(answer.target)
     return point is not None and answer.has_learned(point)

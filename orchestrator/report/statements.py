@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
-from orchestrator.report.probe_statements import Agreement, Judged, compare
+from orchestrator.report.probe_statements import Agreement, Judgment, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
@@ -114,7 +114,7 @@ def judge(
     return rows
 
 
-def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:
+def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judgment:
     here, there = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
     if expected.finds == "transition":
         result = f"{answer.size_axis} {here}"

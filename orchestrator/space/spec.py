@@ -62,7 +62,7 @@ class SweepSpec(WrittenSpec):
     """False for a specification that was made by ``model_construct``."""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> SweepSpec:
+    def _check_whole(self) -> SweepSpec:
         # Look these up now: the name of the family may stand for other code later.
         _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():

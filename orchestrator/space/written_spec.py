@@ -113,7 +113,7 @@ class WrittenSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _plain(cls, data: Any) -> Any:
+    def _make_plain(cls, data: Any) -> Any:
         data = plain_value(data)
         if isinstance(data, Mapping) and data.get("script") is not None and "family" not in data:
             data = {**data, "family": SCRIPT}
@@ -121,7 +121,7 @@ class WrittenSpec(BaseModel):
 
     @field_validator("name", "variant")
     @classmethod
-    def _safe_name(cls, value: str, field: ValidationInfo) -> str:
+    def _check_name(cls, value: str, field: ValidationInfo) -> str:
         if not NAME.fullmatch(value) and (value or field.field_name == "name"):
             raise ValueError(
                 f"a name is a lowercase letter and up to 63 lowercase letters, digits and underscores; got {value!r}"
@@ -130,7 +130,7 @@ class WrittenSpec(BaseModel):
 
     @field_validator("recipes", mode="before")
     @classmethod
-    def _under_settings(cls, value: Any) -> Any:
+    def _nest_settings(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
         # Sweeps of earlier versions have the settings of a recipe without this level.
@@ -141,25 +141,25 @@ class WrittenSpec(BaseModel):
 
     @field_validator("mixes")
     @classmethod
-    def _distinct_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
+    def _check_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
         if len(value) > MOST_MIXES:
             raise ValueError(f"there are {len(value):,} mixes, and a sweep may have {MOST_MIXES}")
         value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
         value = with_recipes(value, info.data.get("recipes", {}))
-        if twice := _repeated(mix.name for mix in value):
+        if twice := _first_repeated(mix.name for mix in value):
             raise ValueError(f"the mix {twice} is named twice")
         return value
 
     @field_validator("sizes", mode="before")
     @classmethod
-    def _written_out(cls, value: Any) -> Any:
+    def _list_sizes(cls, value: Any) -> Any:
         return parse(SizeRange, value).sizes() if isinstance(value, Mapping) else value
 
     @field_validator("sizes")
     @classmethod
-    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_sizes(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if not value:
             raise ValueError("at least one size is needed")
         if list(value) != sorted(set(value)):
@@ -168,14 +168,14 @@ class WrittenSpec(BaseModel):
 
     @field_validator("family")
     @classmethod
-    def _known_family(cls, value: str) -> str:
+    def _check_family(cls, value: str) -> str:
         if missing := sorted(load_family(value).__abstractmethods__):
             raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
         return value
 
     @field_validator("script", mode="before")
     @classmethod
-    def _script_options(cls, value: Any, info: ValidationInfo) -> ScriptOptions | None:
+    def _read_script(cls, value: Any, info: ValidationInfo) -> ScriptOptions | None:
         family = info.data.get("family", SCRIPT)
         if value is None and family == SCRIPT and "family" in info.data:
             raise ValueError("the family script needs script: with a command and its metrics")
@@ -185,7 +185,7 @@ class WrittenSpec(BaseModel):
 
     @field_validator("floor", mode="before")
     @classmethod
-    def _shares(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_floor(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None:
             return None
         if info.data.get("family", SCRIPT) != SCRIPT:
@@ -197,7 +197,7 @@ class WrittenSpec(BaseModel):
 
     @field_validator("learned", mode="before")
     @classmethod
-    def _bar(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_bar(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None:
             return None
         if info.data.get("family", SCRIPT) != SCRIPT:
@@ -209,21 +209,21 @@ class WrittenSpec(BaseModel):
 
     @field_validator("probes", mode="before")
     @classmethod
-    def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
+    def _default_probes(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None:
             return value
         return load_family(info.data["family"]).probes if "family" in info.data else ()
 
     @field_validator("probes")
     @classmethod
-    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := _repeated(load_probe(probe).name for probe in value):
+    def _check_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := _first_repeated(load_probe(probe).name for probe in value):
             raise ValueError(f"two probes have the name {twice!r}; their results would be in one file")
         return value
 
     @field_validator("settings", mode="before")
     @classmethod
-    def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
+    def _read_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
             return value  # The family is reported as wrong, and its settings are unknown.
         # From plain values, because workers read those, and an integer in place of a float would change a run's key.
@@ -244,7 +244,7 @@ class WrittenSpec(BaseModel):
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
 
-def _repeated(names: Iterable[str]) -> str:
+def _first_repeated(names: Iterable[str]) -> str:
     """Return the first name that occurs twice, or ``""``."""
     return next((name for name, count in Counter(names).items() if count > 1), "")
 

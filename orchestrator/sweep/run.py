@@ -81,7 +81,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         drive = Drive(engine, StackSizes(spec, machine), options, invocation)
         if is_closed(console):
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
-        sweep = _created(spec, home, options, extended) if resumed is None else _as_now(resumed, spec)
+        sweep = _create(spec, home, options, extended) if resumed is None else _update_settings(resumed, spec)
         _remember_script(sweep)
         if invocation.begun is not None:
             invocation.begun(sweep)
@@ -125,14 +125,14 @@ def _drive(
         return finish(plan, records, recorder, console, options)
 
 
-def _created(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
+def _create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
     """Create a sweep. Unless it trains every run again, count the earlier looks at its runs."""
     if not options.fresh:
         spec = _with_looks(spec, home, extended)
     return create_sweep(spec, home, fresh=options.fresh)
 
 
-def _as_now(resumed: Sweep, spec: SweepSpec) -> Sweep:
+def _update_settings(resumed: Sweep, spec: SweepSpec) -> Sweep:
     """Return a resumed sweep with those values of ``spec`` that do not change results."""
     current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
     if spec.script is not None:
