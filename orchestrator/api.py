@@ -138,7 +138,9 @@ class SweepResults:
             raise unknown("figure", str(kind), FIGURES)
         from orchestrator.report.figures import comparisons, learning_curves, probes  # matplotlib takes half a second.
 
-        answer, spec, runs = self.answer, self.spec, self._stored.runs
+        answer = self.answer
+        spec = self.spec
+        runs = self._stored.runs
         match kind:
             case "posterior":
                 return comparisons.main_figure(answer, spec.question)

@@ -10,19 +10,22 @@ from statistics import fmean
 
 import numpy as np
 
-from orchestrator.search.base import AUTO, Observation, Request, Searcher
+from orchestrator.search.base import AUTO, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model
-from orchestrator.space.observations import problem_of, searcher_of
+from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
 from orchestrator.system.hardware import Hardware, Machine
+from orchestrator.transition.types import Point
 from trainables.base import Arm, Family, RunConfig, Speed
 
-LEARNED, UNLEARNED = 0.98, 0.2
-"""Accuracies of runs in a rehearsal, at or above the transition and below it."""
+LEARNED = 0.98
+"""Accuracy of runs in a rehearsal that are at or above the transition."""
+UNLEARNED = 0.2
+"""Accuracy of runs in a rehearsal that are below the transition."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 GRID_SEEDS = 3
@@ -45,11 +48,11 @@ STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
 """Float32. Checkpoints, three times as large while a stack trains, are removed when it ends."""
-RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
-"""Bytes of a run in addition to its weights (arrays, curves and pictures, in its directory and in MLflow), and bytes of
-a sweep (an empty MLflow database and the figures), without training data, which sweeps share. Measured as 194 kB per
-run modulo 6 and 250 kB modulo 10, when every run had pictures in both places.
-"""
+RECORD_BYTES = 200_000
+"""Bytes of a run in addition to its weights: arrays, curves and pictures, in its directory and in MLflow. Measured as
+194 kB per run modulo 6 and 250 kB modulo 10, when every run had pictures in both places."""
+SWEEP_BYTES = 1_500_000
+"""Bytes of a sweep: an empty MLflow database and the figures, without training data, which sweeps share."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,13 @@ class Plan:
 
 
 def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> Plan:
-    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.settled`, if it trains at
-    most ``most_at_once`` stacks at the same time."""
-    family, seconds, stacks = spec.make_family(), run_seconds(spec), StackSizes(spec, hardware)
-    rehearsals, at_once = rehearse(spec, seconds), int(min(stacks_at_once(spec, hardware), most_at_once))
+    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.choose_stacks`, if it
+    trains at most ``most_at_once`` stacks at the same time."""
+    family = spec.make_family()
+    seconds = run_seconds(spec)
+    stacks = StackSizes(spec, hardware)
+    rehearsals = rehearse(spec, seconds)
+    at_once = int(min(stacks_at_once(spec, hardware), most_at_once))
     sizes = tuple(
         SizePlan(
             size,
@@ -155,7 +161,8 @@ def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tupl
     tune = spec.tune
     if tune is None or spec.tuned:
         return 0, 0.0
-    at_size, sizes = len(spec.mixes) * tune.trials * tune.seeds, tuning_sizes(spec.sizes)
+    at_size = len(spec.mixes) * tune.trials * tune.seeds
+    sizes = tuning_sizes(spec.sizes)
     return at_size * len(sizes), math.ceil(at_size / at_once) * sum(seconds[size] for size in sizes)
 
 
@@ -197,7 +204,7 @@ def played_to_the_end(
 
     def tell(request: Request) -> None:
         accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
-        searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
+        searcher.tell(request, request.point(accuracy, UNLEARNED, seconds[request.size]))
 
     for request in searcher.pending:
         tell(request)
@@ -240,7 +247,7 @@ def _seconds(spec: SweepSpec, family: Family, phases: Iterable[RunConfig]) -> fl
 
 
 def _runs_together(spec: SweepSpec) -> int:
-    """Return the number of runs of a typical stack on a GPU, 1 before :func:`orchestrator.stacks.settled`."""
+    """Return the number of runs of a typical stack on a GPU, 1 before :func:`orchestrator.stacks.choose_stacks`."""
     stack = spec.search.settings.get("stack", AUTO)
     return stack if isinstance(stack, int) and spec.make_family().stacks else 1
 
@@ -282,19 +289,21 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
     counted = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
     cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     sizes: defaultdict[int, list[float]] = defaultdict(list)
-    seen: dict[Request, Observation | None] = {}
+    seen: dict[Request, Point | None] = {}
     for run, spent in counted:
         if spent > 0:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
-            seen[run.request] = Observation(0.0, 0.0, spent)
-    grid_s, grid_seeds = None, spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
+            seen[run.request] = run.request.point(0.0, 0.0, spent)
+    grid_s = None
+    grid_seeds = spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
     if seen:
         model = cost_model(seen)
         expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
         phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
-    spent_s = sum(spent for run, spent in ended if not run.found_in)
-    found_s, found = sum(spent for _, spent in ended) - spent_s, sum(bool(run.found_in) for run, _ in counted)
+    spent_s = sum(spent for run, spent in ended if not run.trained_for)
+    found_s = sum(spent for _, spent in ended) - spent_s
+    found = sum(bool(run.trained_for) for run, _ in counted)
     grid_runs = grid_seeds * len(spec.cells)
     return Cost(spent_s, grid_s, len(counted) - found, grid_runs, grid_seeds, found_s, found)

@@ -17,18 +17,22 @@ from typing import Any
 import numpy as np
 
 from orchestrator.report.words.next_step import MORE
-from orchestrator.search.base import ENDING, Observation, Problem, Request, Results, Searcher
+from orchestrator.search.base import ENDING, Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model, learned_runs, points
 from orchestrator.transition import evidence
 from orchestrator.transition.estimate import transition
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import LEVEL, Point
 from trainables.contract.runs import Parameters
 
-FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
-"""Accuracies of runs that do not learn and of runs that do, and the standard deviation around both."""
+FLOOR = 0.1
+"""Mean accuracy of runs that do not learn."""
+ASYMPTOTE = 0.97
+"""Mean accuracy of runs that learn."""
+SCATTER = 0.01
+"""Standard deviation of accuracies around both."""
 SLOPES = (3.0, 60.0)
 """Range of a curve's slope in ln size, drawn uniformly on a log scale."""
 MARGIN = 0.07
@@ -37,8 +41,8 @@ CONTINUATIONS = 20
 """Number of simulated continuations, which estimate the share that decides to within about 0.1."""
 STACK_OVERHEAD = 0.2
 """Cost of each further run of a stack relative to the first. Four runs cost as much as 1.6 single runs."""
-World = Callable[[Request], Observation | None]
-"""Returns the outcome of a run (None if it failed), the same for equal requests."""
+World = Callable[[Request], Point | None]
+"""Returns what a run shows (None if it failed), the same for equal requests."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def simulate(
     called whenever a stack has ended, with the time and the number of runs begun. Raises :class:`RuntimeError` if the
     searcher wants no run, has none pending and is not done."""
     waiting: deque[tuple[Request, ...]] = deque()
-    running: list[tuple[float, int, tuple[Request, ...], list[Observation | None], float]] = []
+    running: list[tuple[float, int, tuple[Request, ...], list[Point | None], float]] = []
     now, cost, begun, started = 0.0, 0.0, 0, 0
     while True:
         free = workers - len(running) - len(waiting)
@@ -110,13 +114,13 @@ class Truth:
         share = (LEVEL * ASYMPTOTE - FLOOR) / (ASYMPTOTE - FLOOR)
         return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
 
-    def run(self, request: Request, cost: float) -> Observation:
+    def run(self, request: Request, cost: float) -> Point:
         """Return the outcome of a run, the same for equal size and seed."""
         rng = np.random.default_rng([self.key, request.size, request.seed + 1])
         apart = min(max(self.slope * (math.log(request.size) - self.midpoint), -500.0), 500.0)
         level = ASYMPTOTE if rng.random() < 1 / (1 + math.exp(-apart)) else FLOOR
         accuracy = min(max(level + SCATTER * float(rng.normal()), 0.0), 1.0)
-        return Observation(accuracy, FLOOR, cost)
+        return request.point(accuracy, FLOOR, cost)
 
 
 @dataclass(frozen=True)
@@ -233,16 +237,16 @@ def continued(searcher: Pairs) -> Pairs:
     raised = replace(settings, aim="decide", max_runs=MORE * settings.max_runs, max_cost=cost)
     result = Pairs(more, **asdict(raised))
     result.restore(searcher.blocks)
-    for request, observation in searcher.results.items():
-        result.tell(request, observation)
+    for request, point in searcher.results.items():
+        result.tell(request, point)
     return result
 
 
 def _continuation(chance: Mapping[str, Mapping[int, float]], cost: Mapping[int, float], draw: int) -> World:
     place = {mix: index for index, mix in enumerate(chance)}
 
-    def run(request: Request) -> Observation:
+    def run(request: Request) -> Point:
         uniform = np.random.default_rng([draw, place[request.mix], request.size, request.seed]).random()
-        return Observation(float(uniform < chance[request.mix][request.size]), 0.0, cost[request.size])
+        return request.point(float(uniform < chance[request.mix][request.size]), 0.0, cost[request.size])
 
     return run

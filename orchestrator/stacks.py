@@ -25,7 +25,8 @@ class StackSizes:
     step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
-        self._spec, self._family = spec, spec.make_family()
+        self._spec = spec
+        self._family = spec.make_family()
         self._bytes = stack_bytes(spec.resources, hardware)
 
     def most(self, size: int) -> int:
@@ -56,8 +57,8 @@ def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> 
     return int(2 ** math.floor(math.log2(max(most, 1.0))))
 
 
-def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with numbers for stack settings that are ``auto``: the GPU share, the searcher's ``stack``."""
+def choose_stacks(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
+    """Return the sweep with numbers in place of ``auto``: for the share of a GPU, and for the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.substitute(resources=shared)

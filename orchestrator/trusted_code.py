@@ -270,7 +270,8 @@ def _is_private_group(group: int) -> bool:
     if group == 0:
         return True  # Members of root's group are administrators.
     try:
-        entry, user = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
+        entry = grp.getgrgid(group)
+        user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return False
     return entry.gr_name == user and set(entry.gr_mem) <= {user}
@@ -442,7 +443,8 @@ def _load(found: _Found) -> None:
 @contextmanager
 def _without_working_directory(folder: Path) -> Iterator[None]:
     """Search modules in ``folder`` last, and not in the working directory."""
-    here, before = os.getcwd(), list(sys.path)
+    here = os.getcwd()
+    before = list(sys.path)
     dropped = [path for path in before if path in ("", ".") or os.path.realpath(path) == here]
     sys.path[:] = [*(path for path in before if path not in (*dropped, str(folder))), str(folder)]
     try:

@@ -123,7 +123,6 @@ PACKAGES = (
     "transition",
     "search",
     "space",
-    "tuning_study",
     "home",
     "stacks",
     "cost",
@@ -207,7 +206,7 @@ def closure(module: str) -> set[str]:
 
 
 QUESTION = (
-    *("search", "transition", "space", "tuning_study", "stacks", "cost"),
+    *("search", "transition", "space", "stacks", "cost"),
     *("report", "simulation", "catalog", "record", "sweep"),
 )
 """Packages that know the question of a sweep: its mixes, targets and pairs."""

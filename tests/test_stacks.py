@@ -18,8 +18,8 @@ from orchestrator.stacks import (
     AUTO_GPU_SHARE,
     LARGEST,
     StackSizes,
+    choose_stacks,
     largest_stack,
-    settled,
 )
 from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig
@@ -103,18 +103,20 @@ def test_memory_bounds_a_stack() -> None:
 
 
 def test_two_stacks_share_a_gpu_and_the_searcher_requests_all_seeds_together() -> None:
-    spec = settled(paper(), SERVER)
+    spec = choose_stacks(paper(), SERVER)
     assert spec.resources.gpus == AUTO_GPU_SHARE
     assert StackSizes(spec, SERVER).most(8) == 256
     assert spec.search.settings["stack"] == spec.seeds
-    fixed = settled(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
+    fixed = choose_stacks(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
     assert fixed.resources.gpus == 1
     assert fixed.search.settings["stack"] == 3
     assert not differences(spec, paper())
 
 
 def test_processes_that_share_a_gpu_share_its_speed() -> None:
-    alone, shared = (run_seconds(settled(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25))
+    alone, shared = (
+        run_seconds(choose_stacks(paper(f"resources.gpu_per_stack={share}"), SERVER)) for share in (1, 0.25)
+    )
     assert shared == {size: pytest.approx(4 * seconds) for size, seconds in alone.items()}
     assert alone[16] < 60
     assert alone[256] < 900
@@ -124,7 +126,7 @@ def test_processes_that_share_a_gpu_share_its_speed() -> None:
 def test_the_first_runs_on_a_gpu_are_as_slow_as_measured(size: int, alone: float, in_64: float) -> None:
     """Microseconds of a run's step on an H100 (tests/bench/results/throughput.md)."""
     for stack, measured in ((1, alone), (64, in_64)):
-        spec = settled(paper("resources.gpu_per_stack=1", f"search.stack={stack}"), SERVER)
+        spec = choose_stacks(paper("resources.gpu_per_stack=1", f"search.stack={stack}"), SERVER)
         steps = spec.config(Request("add", size, spec.seed)).settings.training.steps
         assert run_seconds(spec)[size] / steps * 1e6 == pytest.approx(measured, rel=0.1)
 

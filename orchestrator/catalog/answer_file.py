@@ -29,7 +29,7 @@ from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
 from orchestrator.space.mistakes import InvalidDataError, parse
-from orchestrator.space.observations import problem_of
+from orchestrator.space.problem import problem_of
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
@@ -43,8 +43,12 @@ SCHEMA = 1
 """Version of the layout. Raise it when this program can no longer read older files."""
 KIND = "transition-sweeps answer"
 DISTRIBUTION = "transition-sweeps"
-LARGEST_BYTES, DEEPEST, LONGEST_TEXT = 5_000_000, 16, 2_000
-"""Limits of a file: bytes, nested brackets, and characters of a text. A sweep of 100 runs has about 30 kB."""
+LARGEST_BYTES = 5_000_000
+"""Largest file that is read. A sweep of 100 runs has about 30 kB."""
+DEEPEST = 16
+"""Maximum number of nested brackets in a file."""
+LONGEST_TEXT = 2_000
+"""Maximum number of characters of a text in a file."""
 MOST_RUNS = 10_000
 LEFT_OUT = ("resources", "probes", "record", "profile_reason", "along")
 """Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""
@@ -282,7 +286,8 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
 
 def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
     """Raise :class:`UserError` for a run or pair that the search space does not have, or that is there twice."""
-    mixes, seen = spec.mix_named, set[Request]()
+    mixes = spec.mix_named
+    seen = set[Request]()
     for place, run in enumerate(file.runs):
         where = f"runs[{place}]"
         _check_cell(spec, where, run.mix, run.size, run.seed)

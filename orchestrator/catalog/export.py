@@ -105,7 +105,8 @@ def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
     import pandas as pd
 
-    answer, points = stored.answer, []
+    answer = stored.answer
+    points = []
     for mix in answer.mixes:
         curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
         if curve is not None:
@@ -190,7 +191,8 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
 
 def _pair_keys(sweep: StoredSweep) -> dict[str, frozenset[tuple[str, str]]]:
     """Return the keys of the two runs of every requested pair, by mix."""
-    spec, family = sweep.spec, sweep.spec.make_family()
+    spec = sweep.spec
+    family = sweep.spec.make_family()
     pairs: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for block in sweep.blocks:
         own, baseline = (family.key(spec.config(Request(*run))) for run in block.runs)

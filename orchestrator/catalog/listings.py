@@ -57,7 +57,8 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
     """Return a sweep with a row per mix and a row for each of ``runs``."""
     table = plain_table("mix", summary.size_axis, summary.parameters, "done", summary.learned, "now")
     for place, column in enumerate(table.columns[1:]):
-        column.no_wrap, column.justify = True, "right" if place > 1 else "left"
+        column.no_wrap = True
+        column.justify = "right" if place > 1 else "left"
     for mix in summary.mixes:
         transition = Text(mix.transition, style="green" if mix.verdict == Verdict.FOUND else "")
         counts = map(str, (mix.done, mix.learned, summary.training(mix.mix)))
@@ -95,7 +96,8 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
     """Return a run of these sweeps: settings, outcome, learning curve, traceback."""
-    stored, spec = sweeps[0], sweeps[0].spec
+    stored = sweeps[0]
+    spec = sweeps[0].spec
     ended = next((run for run in stored.runs if run.key == key), None)
     begun = next((run for run in stored.training if run.key == key), None)
     run = ended or begun
@@ -108,17 +110,20 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         "seed": str(run.config.seed),
         "status": "training" if stored.state is State.RUNNING else "interrupted; `run --resume` continues the run",
     }
-    curve, errors = begun.curve if begun else (), []
+    curve = begun.curve if begun else ()
+    errors = []
     if ended is not None:
-        outcome, score = ended.outcome, spec.family_class.words.final_score
-        facts["status"] = f"{outcome.status}" + (f", trained in {ended.found_in}" if ended.found_in else "")
+        outcome = ended.outcome
+        score = spec.family_class.words.final_score
+        facts["status"] = f"{outcome.status}" + (f", trained in {ended.trained_for}" if ended.trained_for else "")
         facts["steps"] = str(outcome.steps)
         for task, accuracy in outcome.accuracy.items():
             facts[f"{score} of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
         facts |= {name: f"{value:.6g}" for name, value in outcome.measures.items()}
         facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
-        curve, errors = outcome.curve, [outcome.error.strip()] if outcome.error else []
+        curve = outcome.curve
+        errors = [outcome.error.strip()] if outcome.error else []
         errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
     facts |= {key: str(value) for key, value in flatten(plain_value(run.config.settings)).items()}
     tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]

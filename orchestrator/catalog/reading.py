@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
@@ -27,6 +27,8 @@ from orchestrator.system.errors import UserError, did_you_mean, first_of
 from orchestrator.system.machine_errors import is_damage
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
+
+T = TypeVar("T")
 
 
 def find_sweep(home: Home, given: str | None) -> str:
@@ -79,7 +81,8 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     unfinished: dict[str, RunInTraining] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
-            (members, _), curves = read_members(directory), read_progress(directory)
+            members, _ = read_members(directory)
+            curves = read_progress(directory)
             requests = [request for request in map(read_request, members) if request.until is None]
             configs = list(map(sweep.spec.config, requests))
         except (FileNotFoundError, NotADirectoryError):
@@ -198,15 +201,23 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
     stored = StoredSweep(
         *(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure, read_ns)
     )
+    if answered:
+        answer_or_error = result_of_family(sweep, lambda: stored.answer)
+        if isinstance(answer_or_error, UnreadableError):
+            return answer_or_error
+    return stored
+
+
+def result_of_family(sweep: Sweep, compute: Callable[[], T]) -> T | UnreadableError:
+    """Return the result of a computation that calls a sweep's family. If a family from outside this project raises an
+    exception, return that the sweep is unreadable."""
     try:
-        if answered:
-            _ = stored.answer
+        return compute()
     except Exception as error:
         if not sweep.spec.source:
             raise
-        # A family from outside may raise anything, which must not hide other sweeps.
+        # Foreign code may raise anything, and a listing must still show the other sweeps.
         return UnreadableError(sweep.files, f"{sweep.spec.family} raised {type(error).__name__}: {error}")
-    return stored
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:

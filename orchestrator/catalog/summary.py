@@ -162,7 +162,9 @@ class Summary:
 
 def summarize(stored: StoredSweep) -> Summary:
     """Return what listings show of a sweep."""
-    spec, answer, total = stored.spec, stored.answer, cost_of(stored.spec, stored.runs)
+    spec = stored.spec
+    answer = stored.answer
+    total = cost_of(stored.spec, stored.runs)
     changes = changed_words(spec)
     return Summary(
         id=stored.id,
@@ -232,7 +234,8 @@ def words_of(mixes: Iterable[MixSummary]) -> str:
 
 def unfinished_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
     """Return the runs in training or interrupted."""
-    status, target = "training" if stored.state is State.RUNNING else "interrupted", stored.spec.target
+    status = "training" if stored.state is State.RUNNING else "interrupted"
+    target = stored.spec.target
     return tuple(
         RunStatus(run.key, run.config.label, run.config.size, run.config.seed, status, run.step, run.accuracy(target))
         for run in stored.training

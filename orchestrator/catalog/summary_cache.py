@@ -28,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import orchestrator
-from orchestrator.catalog.reading import StoredSweep, find_sweep, read_known
+from orchestrator.catalog.reading import StoredSweep, find_sweep, read_known, result_of_family
 from orchestrator.catalog.summary import Summary, summarize
 from orchestrator.home.directories import PROBES, Home, SweepDirectory
 from orchestrator.home.foreign_files import (
@@ -83,13 +83,7 @@ def read_summary(
     stored = read_known(home, sweep_id) if read is None else read()
     if isinstance(stored, UnreadableError):
         return stored
-    try:
-        return keep(stored)
-    except Exception as error:
-        if not stored.spec.source:
-            raise
-        # As in read_known: a family from outside may raise anything.
-        return UnreadableError(stored.sweep.files, f"{stored.spec.family} raised {type(error).__name__}: {error}")
+    return result_of_family(stored.sweep, lambda: keep(stored))
 
 
 def open_summary(home: Home, given: str | None) -> Summary:
@@ -187,7 +181,8 @@ def _code(stored: StoredSweep) -> tuple[str, ...] | None:
 def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> tuple[str, int]:
     """Return a hash of everything that a summary is computed from, and the time in ns when a part of it last changed.
     Raises ``OSError`` or ``ValueError`` if a part cannot be read."""
-    digest, changed_ns = hashlib.sha256(_program().encode()), 0
+    digest = hashlib.sha256(_program().encode())
+    changed_ns = 0
     for written, most in ((files.journal, MOST_JOURNAL_BYTES), (files.spec, MOST_SPACE_BYTES)):
         content = read_bytes(written, most)
         digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))

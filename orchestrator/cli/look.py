@@ -108,7 +108,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
 
     The last paragraph recommends what to run next.
     """
-    stored, console = open_sweep(sweep, home), wide_console()
+    stored = open_sweep(sweep, home)
+    console = wide_console()
     origin = ", imported" if stored.sweep.files.is_imported else ""
     console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
@@ -272,7 +273,7 @@ def verify_command(
     checked = check(given, allowed)
     wide_console().print(render(checked.answer))
     echo("")
-    differences = [*checked.differences, *(_retrained(checked, retrain, seed, space) if retrain else ())]
+    differences = [*checked.differences, *(_retrain(checked, retrain, seed, space) if retrain else ())]
     for difference in differences:
         echo(f"differs {difference}")
     basis = f"{counted(len(given.runs), 'run')} and {counted(len(given.pairs), 'pair')}"
@@ -300,7 +301,7 @@ def _with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
     return changed
 
 
-def _retrained(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
+def _retrain(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
     """Train runs of a file again. Yield how each differs, after a line about it."""
     from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
 

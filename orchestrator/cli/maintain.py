@@ -133,7 +133,8 @@ def rm_command(
         summary = open_summary(place, sweep)
     except UnreadableError as error:  # An unreadable sweep can still be deleted.
         files = place.sweep(error.id)
-        running, freed = files.is_driven(), size_on_disk(directory_bytes(files.directory))
+        running = files.is_driven()
+        freed = size_on_disk(directory_bytes(files.directory))
         lines = [f"{error}", f"{files.id}: {freed}"]
     else:
         for damage in summary.damage:

@@ -39,8 +39,9 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import earlier_sweeps, logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
+from orchestrator.sweep.starting import earlier_sweeps
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError, unknown
 from orchestrator.system.files import write_whole
@@ -48,6 +49,7 @@ from orchestrator.system.hardware import Hardware
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, duration
 from orchestrator.terminal.briefing import print_plan, print_start
+from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
 from trainables.contract.arms import as_named
 from trainables.probes.base import BUILT_IN, load_probe
@@ -93,7 +95,8 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
 
       plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
     """
-    hardware, console = hardware_at(None), Console()
+    hardware = hardware_at(None)
+    console = Console()
     has_expected = bool(expectations_of(open_space(space).files[0]))  # They may be about any variant.
     specs = load_variants(space, options, hardware, most=None if has_expected else MOST_PLANS)
     _check_expected(space, options, specs, hardware)
@@ -267,7 +270,7 @@ def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experime
         raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
     choice = choice if space.profiles else replace(choice, profile=None)
     specs = load_variants(name, choice, hardware)
-    resolved = [_resolved(statement, specs, f"{file.source}, expects") for statement in expected]
+    resolved = [_resolve(statement, specs, f"{file.source}, expects") for statement in expected]
     return Experiment(name, choice, tuple(specs), tuple(resolved))
 
 
@@ -283,14 +286,14 @@ def _check_expected(name: str, options: SpaceOptions, specs: Sequence[SweepSpec]
         if options.variant is not None and not statement.is_about(options.variant):
             continue
         try:
-            _resolved(statement, specs, f"{space.source}, expects")
+            _resolve(statement, specs, f"{space.source}, expects")
         except UserError:
             chosen = [replace(options, profile=profile) for profile in space.profiles]
             others = [spec for choice in chosen for spec in load_variants(name, choice, hardware)]
-            _resolved(statement, [*specs, *others], f"{space.source}, expects")
+            _resolve(statement, [*specs, *others], f"{space.source}, expects")
 
 
-def _resolved(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
+def _resolve(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
     """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
     mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
     mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))

@@ -23,10 +23,11 @@ from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
 from orchestrator.simulation import compare
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
-from orchestrator.space.observations import problem_of
+from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
-from orchestrator.space.spec import SCRIPT, SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_spec import SCRIPT
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
 from orchestrator.system.environment import HOME, prefer_one_thread
@@ -39,8 +40,12 @@ from trainables.probes.base import load_probe
 
 WIDTH = 96
 COLORS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
-GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
-"""Number of sizes from 8 to 256, number of seeds, and exponent of size in a run's cost, without a search space."""
+GENERIC_SIZES = 46
+"""Number of sizes from 8 to 256 without a search space."""
+GENERIC_SEEDS = 8
+"""Number of seeds without a search space."""
+GENERIC_EXPONENT = 1.75
+"""Exponent of size in a run's cost without a search space."""
 NOTE = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
     "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
@@ -74,7 +79,8 @@ def doc_command(
         echo(_probe_text(setting))
         return
     given = "." if setting is None else f".{setting}."
-    all_entries, all_probes = entries(family), {f"probes.{name}": name for name in PROBES}
+    all_entries = entries(family)
+    all_probes = {f"probes.{name}": name for name in PROBES}
     settings = [entry for entry in all_entries if given in f".{entry.path}."]
     probes = {path: name for path, name in all_probes.items() if setting is not None and given in f".{path}."}
     if setting is not None and not settings and not probes:
@@ -98,7 +104,9 @@ def doctor_command(home: HomeOption = HOME) -> None:
 
     Prints one line per part. Exit code 1 means that something is wrong.
     """
-    console, place, here = wide_console(), home.resolve(), hardware.detect()
+    console = wide_console()
+    place = home.resolve()
+    here = hardware.detect()
     place.mkdir(parents=True, exist_ok=True)
     checks = machine_checks(place)
     if here.gpus:
@@ -228,7 +236,8 @@ def simulate_command(
         results = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
     table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
     for place, column in enumerate(table.columns):
-        column.justify, column.no_wrap = "right" if place else "left", True
+        column.justify = "right" if place else "left"
+        column.no_wrap = True
     for row in results:
         figures = (f"{row.runs:.1f}", f"{row.cost:.2f}", f"{row.wall:.2f}", f"{row.busy:.0%}")
         table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")

@@ -18,8 +18,10 @@ from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from trainables.transformer.gpu_step import lacking
 
-OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
-"""Minimum compute capability for Triton, and for matrix units for bf16."""
+OLDEST_COMPUTE = (7, 0)
+"""Minimum compute capability for Triton."""
+BF16_UNITS = (8, 0)
+"""Minimum compute capability with matrix units for bf16."""
 WIDTHS = (37, 64)
 """Widths to compare: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
@@ -28,8 +30,10 @@ marked gpu. In bf16 each product has a relative error of 2^-8, so losses differ 
 to 0.0009 (float32) and 0.007 (bf16)."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
 """Settings of a step whose activations need far more memory than its parameters."""
-SMALL, LARGE_SIZE = 16, 64
-"""Width of the stacks that share the GPU, and of the stack that runs out of memory."""
+SMALL = 16
+"""Width of the stacks that share the GPU."""
+LARGE_SIZE = 64
+"""Width of the stack that runs out of memory."""
 
 
 def gpu_checks(home: Path) -> list[Check]:
@@ -112,7 +116,8 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
         for width in WIDTHS:
             plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
             for precision in NEAR:
-                place, chosen = f"{aside}/{precision}-{width}", (f"settings.training.precision={precision}",)
+                place = f"{aside}/{precision}-{width}"
+                chosen = (f"settings.training.precision={precision}",)
                 here = apart(trained, place, on, width, chosen).losses
                 farthest[f"{width} {precision}"] = max(abs(a - b) for a, b in zip(here, plain, strict=True))
     text = "differences from the losses on the CPU: " + ", ".join(f"{name} {far:.1g}" for name, far in farthest.items())
@@ -140,7 +145,8 @@ def out_of_memory(place: str) -> str:
     family = spec.make_family()
     runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]
     family.learner(runs, device="cuda", cache=Path(place)).advance()
-    used, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties(0).total_memory
+    used = torch.cuda.max_memory_allocated()
+    total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.75 * used / total)
     try:

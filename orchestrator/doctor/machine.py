@@ -40,13 +40,21 @@ from trainables.transformer.native import missing
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION, RECORD = "transition-sweeps", "mlflow"
-LEAST_GB, GOOD_GB = 0.5, 5.0
-"""Free disk space for a small sweep with its record, and for some hundred runs of the largest widths."""
+DISTRIBUTION = "transition-sweeps"
+"""Name of the installed package."""
+RECORD = "mlflow"
+"""Package of MLflow. It may be missing: sweeps then run without that record."""
+LEAST_GB = 0.5
+"""Free disk space for a small sweep with its record."""
+GOOD_GB = 5.0
+"""Free disk space for some hundred runs of the largest widths."""
 RAY_GB = 1.5
 """Memory of a small sweep of two stacks: Ray, driver and workers together took 1.2 GB."""
-FLUSHES, SLOW_FLUSH_S = 20, 0.05
-"""A sweep flushes its journal to disk at every outcome, which takes a few milliseconds on a laptop."""
+FLUSHES = 20
+"""Number of flushes that are timed."""
+SLOW_FLUSH_S = 0.05
+"""Seconds of a flush from which the disk is called slow. A sweep flushes its journal to disk at every outcome, which
+takes a few milliseconds on a laptop."""
 WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
@@ -146,7 +154,8 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 
 def machine_part() -> Finding:
     """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
-    usable, whole = detect(), whole_machine()
+    usable = detect()
+    whole = whole_machine()
     text = f"{cores(usable.cpus)} and {usable.memory_gb:.1f} GB of memory"
     if usable.cpus < whole.cpus or usable.memory_gb < whole.memory_gb:
         text += f", of {whole.cpus} and {whole.memory_gb:.1f} GB: a container, a batch job or the shell sets a limit"
@@ -255,7 +264,8 @@ def trained(
     checkpoint = Path(place) / "checkpoint"
     if resumed:
         learner.restore(checkpoint)
-    losses, digest = [], hashlib.sha256()
+    losses = []
+    digest = hashlib.sha256()
     while reports := learner.advance():
         losses.append(statistics.fmean(one.evaluation.loss for one in reports if one.evaluation is not None))
         for report in reports:

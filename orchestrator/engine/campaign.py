@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Protocol
 
-from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.messages import StackJob, StackReport
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import SweepDirectory
@@ -27,10 +27,6 @@ from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
 
 log = logging.getLogger(__name__)
-
-WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before each retry of a stack after a machine error, so that disk space or memory may be freed. After the last
-retry the sweep stops."""
 
 
 class Sizing(Protocol):
@@ -97,13 +93,7 @@ class Campaign:
         self._messages: set[str] = set()
         self._heard: set[str] = set()
         """Stacks in training that have reported."""
-        self._failures: Counter[str] = Counter()
-        self._machine_errors: Counter[str] = Counter()
-        """Machine errors of each stack in a row."""
-        self._reached: dict[str, int] = {}
-        """The furthest step at which a machine error met each stack."""
-        self._waits_until = 0.0
-        """Time (monotonic) before which no stack starts after a machine error, because it would probably fail too."""
+        self._retries = Retries()
         self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
         for job, outcome in known:
             self.table.add(job, RunState.ENDED, outcome)
@@ -158,7 +148,7 @@ class Campaign:
         """Return the stack to start on an idle slot. None means wait or, if :attr:`done`, stop."""
         stack = None
         with self._watched():
-            if not (self.stopping or time.monotonic() < self._waits_until):
+            if not (self.stopping or self._retries.are_paused):
                 free = max(1, self.slots - self.table.busy)
                 for run in self.table.in_state(RunState.ELSEWHERE):  # Claim those that no sweep trains any more.
                     if not self._find(run.job) and self._store.claim(run.job.key):
@@ -350,8 +340,7 @@ class Campaign:
         """Queue a failed stack to continue next, up to ``retries`` times. After that, train its unfinished runs one at
         a time; a run that fails alone has failed. If the sweep is stopping, the runs stay unfinished until it is
         resumed."""
-        self._failures[stack_id] += 1
-        again = self._failures[stack_id] <= retries
+        again = self._retries.count_failure(stack_id, retries)
         if not self.stopping and not again and len(self.table.stacks[stack_id].jobs) == 1:
             [job] = self.table.stacks.pop(stack_id).jobs
             self._checkpoints.drop_work(stack_id)  # A run that is tried again must not start from what failed.
@@ -366,20 +355,17 @@ class Campaign:
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
         """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
-        once if it cannot be retried. The count starts over once the stack gets further than at any earlier failure."""
+        once if it cannot be retried."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
-        if (step := max(run.step for run in unfinished)) > self._reached.get(stack_id, 0):
-            self._reached[stack_id], self._machine_errors[stack_id] = step, 0
-        count = self._machine_errors[stack_id]
-        self._machine_errors[stack_id] += 1
-        if not can_retry or count == len(WAITS_S):
+        wait_s = self._retries.count_machine_error(stack_id, max(run.step for run in unfinished))
+        if not can_retry or wait_s is None:
             self._stop(error)
             return
-        self._waits_until = time.monotonic() + WAITS_S[count]
-        log.warning(f"Machine error (not a result): {error}; retrying in {WAITS_S[count]:g} s")
+        self._retries.pause(wait_s)
+        log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
         """Retry all stacks after a machine error that ended them. Stop the sweep if no stack was in training."""

@@ -9,11 +9,11 @@ import logging
 import time
 import traceback
 
-from orchestrator.engine.base import DeviceLostError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.messages import DeviceLostError
 from orchestrator.engine.worker import StackWorker
 from orchestrator.machine.jobs import Stack
 

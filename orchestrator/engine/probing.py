@@ -36,7 +36,8 @@ def run_probe(
             model = family.load(config, weights) if probe.needs_model else None
             data = family.data(config, cache) if probe.needs_data else None
             probed = probe.run(family, config, model, arrays, data)
-            numbers, made = {name: float(value) for name, value in probed.numbers.items()}, probed.arrays
+            numbers = {name: float(value) for name, value in probed.numbers.items()}
+            made = probed.arrays
         except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
             error = traceback.format_exc()
     return ProbeResult(probe.name, probe.version, numbers, error), made

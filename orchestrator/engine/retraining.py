@@ -28,13 +28,13 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
     weights: Mapping[str, NDArray[Any]] = {}
     with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
         for phase in run.phases:
-            report = _trained(family, phase, resources.device, weights, Path(cache))
+            report = _train(family, phase, resources.device, weights, Path(cache))
             weights = report.weights
     assert report.outcome is not None, "training ends with an outcome"
     return report.outcome
 
 
-def _trained(family: Family, config: RunConfig, device: str, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
+def _train(family: Family, config: RunConfig, device: str, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
     """Train a phase, from the weights of the phase before it. Return its last report."""
     learner = family.learner([config], device=device, cache=cache)
     if config.start is not None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from orchestrator.machine.jobs import ENDING, Job, Stack
 from trainables.base import Evaluation, Outcome
@@ -21,6 +22,17 @@ class RunState(Enum):
     ENDED = auto()  # It has an outcome.
 
 
+class Moment(NamedTuple):
+    """A step of a run, and the time of its evaluation (monotonic, in seconds)."""
+
+    step: int
+    time: float
+
+
+BEFORE = Moment(0, 0.0)
+"""The moment before the first evaluation, whose time is unknown."""
+
+
 @dataclass
 class TableRun:
     """A run and its job, state and progress.
@@ -30,8 +42,8 @@ class TableRun:
         outcome: Outcome, or None until the run has ended.
         stack_id: The stack that is training the run or trained it last.
         evaluation: The last evaluation since the run began to train here, or None.
-        first: Step and time (monotonic, in seconds) of the first evaluation since then.
-        last: Step and time of the last evaluation since then.
+        first: Moment of the first evaluation since then.
+        last: Moment of the last evaluation since then.
     """
 
     job: Job
@@ -40,21 +52,25 @@ class TableRun:
     outcome: Outcome | None = None
     stack_id: str = ""
     evaluation: Evaluation | None = None
-    first: tuple[int, float] = (0, 0.0)
-    last: tuple[int, float] = (0, 0.0)
+    first: Moment = BEFORE
+    last: Moment = BEFORE
 
     @property
     def step(self) -> int:
         """Step of the last evaluation, or 0 before the first."""
-        return self.last[0]
+        return self.last.step
 
     def begin(self, stack_id: str) -> None:
         """Set the run to training before its worker starts."""
-        self.state, self.stack_id = RunState.TRAINING, stack_id
-        self.evaluation, self.first, self.last = None, (0, 0.0), (0, 0.0)
+        self.state = RunState.TRAINING
+        self.stack_id = stack_id
+        self.evaluation = None
+        self.first = BEFORE
+        self.last = BEFORE
 
     def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
-        self.last = evaluation.step, time.monotonic() if now is None else now
+        # The first step may take minutes to compile, so rates are taken from the first evaluation on.
+        self.last = Moment(evaluation.step, time.monotonic() if now is None else now)
         if self.evaluation is None:
             self.first = self.last
         self.evaluation = evaluation
@@ -64,19 +80,21 @@ class TableRun:
         rate excludes the time before the first evaluation."""
         if (step_s := self._step_s) is None:
             return None
-        seconds = (steps - self.step) * step_s - (now - self.last[1])
+        seconds = (steps - self.step) * step_s - (now - self.last.time)
         return seconds if seconds > 0 else None
 
     def is_ending(self, steps: int, now: float) -> bool:
         """Return True if less than :data:`ENDING` of the time of ``steps`` steps is left; False if that is unknown."""
-        left_s, step_s = self.left_s(steps, now), self._step_s
+        left_s = self.left_s(steps, now)
+        step_s = self._step_s
         return left_s is not None and step_s is not None and left_s < ENDING * steps * step_s
 
     @property
     def _step_s(self) -> float | None:
         """Seconds of a step between the first evaluation and the last, or None if there were fewer than two."""
-        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
-        return took / trained if trained > 0 and took > 0 else None
+        steps = self.last.step - self.first.step
+        seconds = self.last.time - self.first.time
+        return seconds / steps if steps > 0 and seconds > 0 else None
 
 
 class RunTable(dict[str, TableRun]):
@@ -109,8 +127,10 @@ class RunTable(dict[str, TableRun]):
 
     def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> TableRun:
         """Add a run or change its state. It becomes the least urgent."""
+        # Removed first, because a dictionary keeps the place of a key that it has, and its order is the urgency.
         run = self[job.key] = self.pop(job.key, TableRun(job, state))
-        run.state, run.outcome = state, outcome
+        run.state = state
+        run.outcome = outcome
         return run
 
     def wait_first(self, runs: Iterable[TableRun]) -> None:

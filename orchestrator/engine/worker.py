@@ -15,9 +15,9 @@ from typing import NoReturn
 import torch
 from safetensors.numpy import load, save
 
-from orchestrator.engine.base import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
+from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import SweepDirectory
@@ -33,9 +33,11 @@ from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 
-SHORTEST_S, LONGEST_S = 0.1, 5.0
-"""Seconds of training between two reports where evaluations are further apart: enough for some steps, and short enough
-for somebody who stops a sweep."""
+SHORTEST_S = 0.1
+"""Minimum seconds of training between two reports: enough for some steps."""
+LONGEST_S = 5.0
+"""Maximum seconds of training between two reports where evaluations are further apart, because somebody who stops a
+sweep waits for the next one."""
 
 
 class StackWorker:
@@ -96,6 +98,7 @@ class StackWorker:
         needs_gpus = 0.0
         machine_error = broken = ""
         try:
+            # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
             if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
                 self._save()
             if self._learner is None or self._shrinks:
@@ -105,7 +108,7 @@ class StackWorker:
             begun = time.perf_counter()
             if self._learner.train_for(self._moment_s()):
                 report = self._reported(self._validator.check(self._learner.advance()), begun)
-            else:
+            else:  # No evaluation yet, but the driver may want to stop the stack.
                 self._count(self._places, begun)
                 report = StackReport()
         except BrokenFamilyError as error:
@@ -115,6 +118,7 @@ class StackWorker:
             raise RuntimeError(f"training called sys.exit({error.code!r})") from error
         except Exception as error:
             if is_out_of_memory(error):
+                # A stack of several runs is halved. A run that is alone gets more of its GPU, if there is more.
                 too_large = len(self._open) > 1
                 needs_gpus = self._larger_share()
             machine_error = "" if too_large or needs_gpus else self._machine_error(error)
@@ -180,13 +184,15 @@ class StackWorker:
     def _other_code(self) -> str:
         """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
         only the source differs and the space permits it, leave a message instead."""
-        setup, version = self._setup, self._family.version
-        here, driver = f"{setup.family.name} on {platform.node()}", "in the process that started the sweep"
+        setup = self._setup
+        version = self._family.version
+        here = f"{setup.family.name} on {platform.node()}"
+        driver = "in the process that started the sweep"
         if tuple(self._keys) != self._job.keys:
             if version != setup.version:
                 return f"{here} has version {version}, but version {setup.version} {driver}: make both equal"
             return f"{here} has other keys of runs than {driver}: make its code equal, and restart that process"
-        if setup.family.hash in ("", setup.source) or not setup.source:
+        if setup.family.hash in ("", setup.source) or not setup.source:  # An unknown source counts as equal.
             return ""
         difference = f"the code of {here} (in {setup.family.folder}) differs from that {driver}"
         if setup.accepts_other_code:
@@ -221,6 +227,7 @@ class StackWorker:
                 self._curves[key] = (*self._curves.get(key, ()), report.evaluation)
         runs = [self._run_report(place, report) for place, report in reports.items()]
         ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}
+        # A learner drops the runs that it ended itself. It does not know of runs that ended by their `until`.
         self._shrinks = any(reports[place].outcome is None for place in ended)
         self._open = [place for place in self._open if place not in ended]
         return StackReport(tuple(runs))
@@ -238,8 +245,12 @@ class StackWorker:
 
     def _run_report(self, place: int, report: Report) -> RunReport:
         """Return a run's report for the driver. A run with an ``until`` has no files, and ends when it is reached."""
-        key, config, until = self._keys[place], self._configs[place], self._configs[place].until
-        outcome, end, files = report.outcome, report.evaluation, dict[str, bytes]()
+        key = self._keys[place]
+        config = self._configs[place]
+        until = self._configs[place].until
+        outcome = report.outcome
+        end = report.evaluation
+        files = dict[str, bytes]()
         if until is not None:
             if outcome is None and end is not None and until.reached(end):
                 measures = {"seconds": self._seconds[place]}
@@ -259,6 +270,7 @@ class StackWorker:
     def _save(self) -> None:
         if self._learner is None:
             return
+        # The learner keeps no state of these. A retry that still wants one begins without this checkpoint.
         ended = set(range(len(self._keys))) - set(self._open)
         with self._checkpoints.put(self._job.stack_id, self._job.members, ended) as directory:
             self._learner.save(directory / CHECKPOINT)
@@ -275,6 +287,7 @@ class StackWorker:
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
         available = device_bytes(self._resources)
+        # Halving the stack now is cheaper than after the device has run out of memory.
         if len(configs) > 1 and available and needed > FULL * available:
             raise MemoryError(f"the stack needs {needed:.2g} bytes of memory, but only {available:.2g} are available")
         if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:
@@ -294,6 +307,7 @@ class StackWorker:
             self._messages.append(damage)
             return None
         _, ended = read_members(newest)
+        # The outcomes of these runs were lost with the worker, and the checkpoint was written without their state.
         if missing := ended.intersection(self._open):
             flaw = f"it lacks the state of {', '.join(self._keys[place] for place in sorted(missing))}"
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
@@ -318,7 +332,8 @@ class StackWorker:
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
-        self._validator, self._curves = ReportValidator(self._family, configs), {}
+        self._validator = ReportValidator(self._family, configs)
+        self._curves = {}
         learner = self._family.learner(configs, device=self._resources.device, cache=self._scratch)
         learner.work_in(self._checkpoints.work(self._job.stack_id))
         return learner
@@ -335,6 +350,7 @@ class StackWorker:
             smaller = stack_id(self._family.shape(self._configs[half[0]]), own_keys)
             members = [self._job.members[place] for place in half]
             with self._checkpoints.put(smaller, members) as directory:
+                # Both halves get the state of all runs: a learner restores those that it has.
                 if newest is not None and not self._checkpoints.check(self._job.stack_id):
                     own = shutil.ignore_patterns(MEMBERS, CONTENTS)
                     shutil.copytree(newest, directory, ignore=own, dirs_exist_ok=True)

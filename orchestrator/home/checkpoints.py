@@ -85,6 +85,7 @@ class Checkpoints:
             write_members(directory, members, ended)
             yield directory
             seal(directory)
+        # Only now: if this process is killed before, a retry continues from the older one.
         for path in older:
             shutil.rmtree(path)
 
@@ -103,6 +104,7 @@ class Checkpoints:
         """Write a checkpoint of another machine, and remove older ones. Return False if it is not newer than what is
         here. Raises ``ValueError`` for a name that leads elsewhere, and for files that do not fit their checksums."""
         older = self._whole()[stack_id]
+        # A copy that arrives late must not replace a newer checkpoint.
         if older and number_of(older[-1]) >= packed.number:
             return False
         name = f"{stack_id}.{packed.number}"
@@ -157,6 +159,7 @@ class Checkpoints:
         for stack_id in self.stacks():
             if damage := self.check(stack_id):
                 log.warning(damage)
+            # A checkpoint without a learner's state only says which runs were together.
             elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
                 try:
                     stacks.append(list(map(read, read_members(path)[0])))

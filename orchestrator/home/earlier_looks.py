@@ -24,7 +24,8 @@ from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_text
 from orchestrator.home.journal import Asked, Ended, read_journal
 from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
-from orchestrator.space.spec import MOST_LOOKS, SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_spec import MOST_LOOKS
 from orchestrator.transition.evidence import Block
 
 log = logging.getLogger(__name__)

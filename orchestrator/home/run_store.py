@@ -100,9 +100,11 @@ class RunStore:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
                 (directory / name).write_bytes(content)
+            # Within the directory, so that a run and its origin appear at the same moment.
             write_origin(directory, self.sweep_id, self.source)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
+        # Read back, because another sweep may have stored the run first.
         return read_outcome(self.directory(key))
 
     def trained_for(self, key: str) -> str:
@@ -147,6 +149,7 @@ class RunStore:
             holder = self._holder(key)
             if holder == self.sweep_id:
                 return True
+            # The claim of a sweep that was killed stays on disk. Its lock does not, so the claim is free.
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
@@ -174,6 +177,7 @@ class RunStore:
         for sweep_id in self.home.sweep_ids():
             words = own if sweep_id == self.sweep_id else others
             words.update(_words(self.home.sweep(sweep_id).journal))
+        # A search for words instead of entries: even a damaged line may name a run that its sweep still needs.
         unshared = [key for key in self.stored_keys() if key.encode() not in others]
         return [key for key in unshared if self._is_own(key, own) and not self._is_training(key)]
 

@@ -12,8 +12,15 @@ from orchestrator.system.strict import STRICT
 
 AUTO: Final = "auto"
 """Setting whose value a rule chooses before training starts (orchestrator/stacks.py)."""
-MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
-"""Upper limits that only catch typing errors."""
+# Upper limits that only catch typing errors.
+MOST_CORES = 4_096
+"""Maximum number of CPU cores of a stack."""
+LARGEST_STACK = 4_096
+"""Maximum number of runs in a stack."""
+MOST_RETRIES = 100
+"""Maximum number of retries of a stack that fails."""
+CENTURY_S = 3.2e9
+"""Maximum of a setting in seconds."""
 FULL = 0.9
 """Share of a stack's memory that its runs may use. Libraries use some of the rest."""
 CONTEXT_BYTES = 1e9

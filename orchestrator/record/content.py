@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files, read_origin, weights_file
@@ -98,7 +99,9 @@ def sweep_content(sweep: Sweep) -> Content:
 
 def run_content(sweep: Sweep, run: Run) -> Content:
     """Return the record of one run."""
-    spec, config, outcome = sweep.spec, run.config, run.outcome
+    spec = sweep.spec
+    config = run.config
+    outcome = run.outcome
     identity = {
         "mix": config.label,
         spec.size_axis: str(config.size),
@@ -119,7 +122,7 @@ def run_content(sweep: Sweep, run: Run) -> Content:
             "run_key": run.key,
             "status": outcome.status.value,
             **({"data": outcome.data} if outcome.data else {}),
-            **({"trained_for": run.found_in} if run.found_in else {}),
+            **({"trained_for": run.trained_for} if run.trained_for else {}),
         },
         params=with_settings(identity, config.settings),
         samples=finite((*curve_samples(outcome), *final)),
@@ -156,7 +159,8 @@ def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str) -> Content:
     """Return the record of one mix's transition. ``ended`` is the end of the sweep's last run."""
-    spec, transition = sweep.spec, mix.target.transition
+    spec = sweep.spec
+    transition = mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
     metrics = _metrics(target, METRICS)
     for row in others:
@@ -198,7 +202,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
             )
         ),
         note=sentence(answer, mix),
-        texts={"transition.json": json.dumps(asdict(mix), indent=1)},
+        texts={"transition.json": json.dumps(_values(mix), indent=1)},
         ended=ended,
         group=spec.name,
     )
@@ -252,11 +256,22 @@ def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: 
         tags={"state": state, "answer": "; ".join((*finding(answer), *verdict_lines(answer)))},
         params={},
         note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
-        texts={"answer.json": json.dumps(asdict(answer), indent=1)},
+        texts={"answer.json": json.dumps(_values(answer), indent=1)},
         files={path.name: path for path in files},
         ended=ended,
         group=sweep.spec.name,
     )
+
+
+def _values(part: Answer | MixAnswer) -> dict[str, Any]:
+    """Return an answer, or a mix of it, as JSON values. Leave out the seconds of its runs: they are in the records of
+    the runs, and an answer does not depend on them."""
+    values = asdict(part)
+    for mix in values.get("mixes", [values]):
+        for task in mix["tasks"]:
+            for point in task["transition"]["points"]:
+                del point["cost"]
+    return values
 
 
 def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, float]:
@@ -267,7 +282,8 @@ def _metrics(row: Row, names: Sequence[str], suffix: str = "") -> dict[str, floa
 def sweep_note(sweep: Sweep) -> str:
     """Return the description of a sweep."""
     spec = sweep.spec
-    mixes, words = ", ".join(f"`{mix.name}`" for mix in spec.mixes), spec.family_class.words
+    mixes = ", ".join(f"`{mix.name}`" for mix in spec.mixes)
+    words = spec.family_class.words
     return f"""**{spec.question}**
 
 For each of the mixes {mixes}, this sweep looks for the smallest `{spec.size_axis}` at which {words.final_score} of

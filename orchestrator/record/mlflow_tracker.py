@@ -37,7 +37,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.record.tracker import Content, StoreError, Tracker
-from orchestrator.report.drawn import drawn
+from orchestrator.report.drawing import try_to_draw
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -48,11 +48,16 @@ KIND = "mlflow.experimentKind"
 """Tag by which MLflow's page distinguishes training runs from traces of language models."""
 DIGEST = "digest"
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
-METRICS_A_CALL, PARAMS_A_CALL = 900, 100
-"""Metrics and parameters per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
-LONGEST_PARAM, LONGEST_TAG = 6000, 5000
+METRICS_A_CALL = 900
+"""Metrics per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
+PARAMS_A_CALL = 100
+"""Parameters per call."""
+LONGEST_PARAM = 6000
+"""Maximum number of characters of a parameter in MLflow."""
+LONGEST_TAG = 5000
+"""Maximum number of characters of a tag in MLflow."""
 
-Held = dict[str, tuple[str, str]]
+NestedRuns = dict[str, tuple[str, str]]
 """Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""
 
 
@@ -65,7 +70,7 @@ class MlflowTracker(Tracker):
         self._experiments: dict[str, Experiment] = {}
         self._sweeps: dict[str, str] = {}
         """MLflow runs by sweep id. Dropped after a failure, so that the store is read again."""
-        self._nested: dict[str, dict[tuple[str, str], Held]] = {}
+        self._nested: dict[str, dict[tuple[str, str], NestedRuns]] = {}
         """Records in each sweep, by kind and key or mix."""
 
     def begin(self, sweep: Content) -> None:
@@ -97,7 +102,8 @@ class MlflowTracker(Tracker):
 
     def _begin(self, sweep: Content) -> str:
         """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
-        experiments, condition = [self._experiment(sweep).experiment_id], f"tags.sweep = '{sweep.sweep}'"
+        experiments = [self._experiment(sweep).experiment_id]
+        condition = f"tags.sweep = '{sweep.sweep}'"
         runs = all_runs(self._client, experiments, condition)
         run = next((run for run in runs if run.data.tags.get("kind") == "sweep"), None)
         if run is None:  # Its nested records name it as their parent, so a record in the trash comes back.
@@ -109,7 +115,7 @@ class MlflowTracker(Tracker):
         self._fill(replace(sweep, params=missing), run.info.run_id, run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
-        nested: dict[tuple[str, str], Held] = defaultdict(dict)
+        nested: dict[tuple[str, str], NestedRuns] = defaultdict(dict)
         for other in runs:
             digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
             nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest
@@ -132,7 +138,7 @@ class MlflowTracker(Tracker):
             start_ms = end_ms - int(record.seconds * 1000)
             same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST: record.digest}, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
-                pictures = drawn("a figure of the record", partial(record.draw, Path(place)), _warn_once)
+                pictures = try_to_draw("a figure of the record", partial(record.draw, Path(place)), _warn_once)
                 files = {**(pictures or {}), **record.files}
                 self._fill(replace(record, files=files), same, start_ms, end_ms)
             failed = record.tags.get("status") == Status.FAILED

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 VARIABLE = "MLFLOW_TRACKING_URI"
-DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
+DATABASE = "mlflow.db"
+"""Name of MLflow's database in a home."""
+ARTIFACTS = "artifacts"
+"""Name of the directory of MLflow's artifacts in a home."""
 SQLITE = "sqlite:///"
 QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Loggers of MLflow that report migrations, or errors that are also raised."""

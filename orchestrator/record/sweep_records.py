@@ -47,7 +47,8 @@ class SweepRecords:
     def _keep_run(self, tracker: Tracker, run: Run) -> None:
         sweep = self._sweep
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
-        is_elsewhere = run.found_in not in ("", sweep.id) and sweep.files.home.sweep(run.found_in).directory.is_dir()
+        owner = run.trained_for
+        is_elsewhere = owner not in ("", sweep.id) and sweep.files.home.sweep(owner).directory.is_dir()
         if is_elsewhere and not sweep.spec.record.weights:
             return
         tracker.keep(self._record(), run_content(sweep, run))

@@ -102,7 +102,8 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
 def try_store(home: Path) -> tuple[str, float]:
     """Return the name of a home's store, and the seconds to read it or, if it has no database yet, to write a record to
     a temporary one. Raises as :func:`orchestrator.record.store.check`."""
-    store, begun = choose(home), time.perf_counter()
+    store = choose(home)
+    begun = time.perf_counter()
     if store.database is None or store.database.is_file():
         check(store)
         return store.shown, time.perf_counter() - begun

@@ -53,7 +53,8 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
     """Return the answer for a terminal: findings, evidence, estimated factors, the table, and what qualifies them."""
-    table, estimates = answer_table(answer), "" if answer.recipes else estimate_words(answer, decided=True)
+    table = answer_table(answer)
+    estimates = "" if answer.recipes else estimate_words(answer, decided=True)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))

@@ -122,5 +122,6 @@ def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary:
 
 
 def _are_apart(smaller: Transition, larger: Transition) -> bool:
-    high, low = smaller.relative.high, larger.relative.low
+    high = smaller.relative.high
+    low = larger.relative.low
     return high is not None and low is not None and high <= low

@@ -23,8 +23,10 @@ from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
-PREFIX, CHANCE = "probe/", ".p"
-"""Prefix of every number, and suffix of numbers that are the probability of another."""
+PREFIX = "probe/"
+"""Start of the name of every number of a probe."""
+CHANCE = ".p"
+"""End of the name of a number that is the probability of another number under chance."""
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""
@@ -40,7 +42,8 @@ def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tupl
 
     It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
     """
-    sentences, doubtful = [], set[str]()
+    sentences = []
+    doubtful = set[str]()
     for mix in filter(lambda mix: mix.learned, answer.mixes):
         own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
         probed = ((run.config.size, _structures(run, family)) for run in own)
@@ -69,7 +72,8 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
     """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
-    placed, value = mix.target.transition.relative, mix.target.transition.relative.value
+    placed = mix.target.transition.relative
+    value = mix.target.transition.relative.value
     if not mix.target.transition.is_located or value is None:
         return {"": [structures for _, structures in runs]}
     return {

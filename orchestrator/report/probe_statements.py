@@ -24,8 +24,10 @@ from orchestrator.transition.types import QUANTILES
 PREFIX = "probe/"
 FEWEST = 4
 """Minimum number of runs on each side for a verdict: three cannot reach .05."""
-SHUFFLES, ALL_SIGNS = 4999, 12
-"""Number of random permutations, and the most gaps for which all combinations of signs are tried instead."""
+SHUFFLES = 4999
+"""Number of random permutations."""
+ALL_SIGNS = 12
+"""Maximum number of gaps for which all combinations of signs are tried instead."""
 ROUNDING = 1e-9
 """Relative tolerance for equal differences."""
 
@@ -48,7 +50,7 @@ class Agreement(StrEnum):
         return cls.CONTRADICTED if contradicted else cls.UNDECIDED
 
 
-Judged = tuple[str, Agreement]
+Judgment = tuple[str, Agreement]
 """The finding in words, and the verdict."""
 
 
@@ -68,23 +70,27 @@ def compare(
     mix: MixAnswer,
     runs: Mapping[str, Sequence[Run]],
     numbers: Mapping[str, Mapping[str, float]],
-) -> Judged:
+) -> Judgment:
     """Return the verdict for one mix.
 
     Args:
         runs: The finished runs of each mix.
         numbers: Numbers of their probes, as ``probe/PROBE/NUMBER``, by the run's key.
     """
-    baseline, number, than = answer.baseline_of(mix).mix, f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
+    baseline = answer.baseline_of(mix).mix
+    number = f"{PREFIX}{expected.number}"
+    than = f"{PREFIX}{expected.than}"
 
     def with_number(mix: str) -> list[Run]:
-        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _learned(run, answer)]
+        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _has_learned(run, answer)]
         return [run for run in counted if number in numbers[run.key]]
 
-    own, which = with_number(mix.mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
+    own = with_number(mix.mix)
+    which = "runs" if expected.among == "all" else f"runs that learned {answer.target}"
     if expected.than:
         own = other = [run for run in own if than in numbers[run.key]]
-        where, counts = f"{expected.than} in the same runs", f"{len(own)} of {mix.mix}"
+        where = f"{expected.than} in the same runs"
+        counts = f"{len(own)} of {mix.mix}"
     else:
         other = with_number(baseline)
         where = f"{len(other)} of {baseline}"
@@ -101,7 +107,8 @@ def compare(
         if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
             text = f"{expected.number} is known only at size {sizes[0]} for {mix.mix}"
             return f"{text}, and {other_sizes[0]} for {baseline}", Agreement.UNDECIDED
-        difference, how = at_equal_size(one, two, sizes, other_sizes), "at equal size"
+        difference = at_equal_size(one, two, sizes, other_sizes)
+        how = "at equal size"
     claimed, opposite = difference.above, difference.below
     if expected.finds == "lower":
         claimed, opposite = opposite, claimed
@@ -113,7 +120,7 @@ def compare(
     return text, Agreement.of(claimed <= chance, opposite <= chance)
 
 
-def _learned(run: Run, answer: Answer) -> bool:
+def _has_learned(run: Run, answer: Answer) -> bool:
     """Return True if a run learned the target."""
     point = run.point(answer.target)
     return point is not None and answer.has_learned(point)

@@ -73,7 +73,8 @@ def median(ratios: Sequence[Bounds]) -> Estimate:
 
 def _middle(ordered: Sequence[float]) -> float:
     """Return the median, taking the geometric mean of the middle two so that inverse ratios agree."""
-    first, second = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    first = ordered[(len(ordered) - 1) // 2]
+    second = ordered[len(ordered) // 2]
     return first if first == second else math.sqrt(first * second)
 
 

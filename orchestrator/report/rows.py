@@ -65,7 +65,8 @@ class Row:
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by their names in exported tables and in MLflow."""
-        mix, transition = self.answer, self.task.transition
+        mix = self.answer
+        transition = self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
         claim = self.claim
         place = () if claim is None else (*claim.place.mix.sizes, *claim.place.baseline.sizes)
@@ -134,15 +135,18 @@ def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
 
 def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
-    spec, family = sweep.spec, sweep.spec.make_family()
+    spec = sweep.spec
+    family = sweep.spec.make_family()
     tuned = () if spec.tune is None else tuple(spec.tune.settings)
     values = []
     for run in runs:
-        config, outcome, count = run.config, run.outcome, family.parameters(run.config.size)
+        config = run.config
+        outcome = run.outcome
+        count = family.parameters(run.config.size)
         about = (sweep.id, spec.name, spec.variant, spec.profile, run.key, config.label, config.size, config.seed)
         scores = (outcome.accuracy.get(spec.target), outcome.floor.get(spec.target))
         ended = (outcome.status.value, outcome.steps, outcome.measures.get("seconds"), *scores)
-        row = dict(zip(COLUMNS, (*about, *ended, count.total, count.core, run.found_in), strict=True))
+        row = dict(zip(COLUMNS, (*about, *ended, count.total, count.core, run.trained_for), strict=True))
         row |= {f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()}
         row |= {f"floor/{task}": floor for task, floor in outcome.floor.items()}
         row |= {f"{TUNED}{name}": attrgetter(name)(config.settings) for name in tuned}

@@ -39,7 +39,8 @@ def recipes_of(answer: Answer) -> list[Compared]:
 
 def finding(answer: Answer) -> tuple[str, ...]:
     """Return a sentence per comparison or, with several recipes, a sentence per mix over all recipes."""
-    recipes, texts = recipes_of(answer), sentences(answer)
+    recipes = recipes_of(answer)
+    texts = sentences(answer)
     several = len(recipes) > 1 and len(texts) > 1  # "Nothing was learned" is true under every recipe.
     return tuple(comparison_sentences(recipes, "recipe")) if several else texts
 
@@ -53,7 +54,8 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     repeated: list[str] = []
     variants = Counter(entry.variant for entry in compared)
     for place, entry in enumerate(compared):
-        answer, is_named = entry.answer, entry.variant and variants[entry.variant] == 1
+        answer = entry.answer
+        is_named = entry.variant and variants[entry.variant] == 1
         for mix in answer.compared:
             if (other := _containing(compared, place, mix.mix)) is not None:  # The same evidence counts once.
                 repeated.append(
@@ -106,7 +108,8 @@ def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
 
 def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
     """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
-    name, axis = compared[0].along.rpartition(".")[2], compared[0].answer.size_axis
+    name = compared[0].along.rpartition(".")[2]
+    axis = compared[0].answer.size_axis
     for mix, law in mix_scalings(compared).items():
         if law is None:
             yield f"{mix}: too few transitions are known to relate {axis} to {name}"
@@ -119,7 +122,8 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
 def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:
     places = []
     for entry in compared:
-        transition, largest = entry.answer.mix(mix).target.transition, float(entry.answer.counts[-1].size)
+        transition = entry.answer.mix(mix).target.transition
+        largest = float(entry.answer.counts[-1].size)
         if transition.density is None or transition.verdict is Verdict.NEAR_FLOOR or entry.place is None:
             return None
         places.append(Place(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
-from orchestrator.report.probe_statements import Agreement, Judged, compare
+from orchestrator.report.probe_statements import Agreement, Judgment, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
@@ -94,7 +94,8 @@ def judge(
     rows = []
     for statement in expected:
         for mix in answer.mixes:
-            baseline, named = answer.baseline_of(mix), statement.mix in (mix.mix, mix.plain)
+            baseline = answer.baseline_of(mix)
+            named = statement.mix in (mix.mix, mix.plain)
             if not named and (statement.mix != "*" or (mix is baseline and statement.finds not in ORDER)):
                 continue
             judged = None
@@ -113,7 +114,7 @@ def judge(
     return rows
 
 
-def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judged:
+def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judgment:
     here, there = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
     if expected.finds == "transition":
         result = f"{answer.size_axis} {here}"
@@ -136,7 +137,8 @@ def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judg
 
 def _agreement(expected: Expectation, answer: Answer, mix: MixAnswer) -> Agreement:
     """Return the verdict on the parameters that a mix needs, by the rules of this module."""
-    comparison, claim = mix.comparison, claim_of(answer, mix)
+    comparison = mix.comparison
+    claim = claim_of(answer, mix)
     if comparison is None or claim is None or claim.obstacle in (Obstacle.CONTRARY, Obstacle.RARER):
         return Agreement.UNDECIDED
     claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
@@ -168,7 +170,8 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
     for mix, law in mix_scalings(compared).items():
         if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
             continue
-        result, agreement = "too few transitions are within the tested sizes", Agreement.UNDECIDED
+        result = "too few transitions are within the tested sizes"
+        agreement = Agreement.UNDECIDED
         if law is not None:
             result = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
 from orchestrator.transition.evidence import ERROR, LEARNED, Block
+from orchestrator.transition.types import Point
 from trainables.contract.settings import SettingsError
 
 AUTO: Final = "auto"
@@ -41,8 +42,13 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """True if the run is trained in full and its outcome is evidence (see also space/observations.py)."""
+        """True if the run is evidence: trained to its end, with all steps of its arm. An earlier phase of an arm is not
+        evidence, and neither is a run of the tuning, which stops as soon as it has learned."""
         return not self.phase and self.until is None
+
+    def point(self, accuracy: float, floor: float, cost: float = 0.0, settled: bool | None = None) -> Point:
+        """Return what the run shows about a task."""
+        return Point(self.size, self.seed, accuracy, floor, settled, cost)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Request:
@@ -55,20 +61,8 @@ class Request:
         return cls(**fields)
 
 
-@dataclass(frozen=True)
-class Observation:
-    """Evidence of a finished run about the target: its test accuracy and the accuracy ``floor`` of the best constant
-    answer, in [0, 1], its ``cost`` in seconds on the run's device, 0 if unknown, and for a run that ended early because
-    its outcome was ``settled``, whether it learned."""
-
-    accuracy: float
-    floor: float
-    cost: float = 0.0
-    settled: bool | None = None
-
-
-Results = Mapping[Request, Observation | None]
-"""Results by run. None marks a failed run, which is not requested again."""
+Results = Mapping[Request, Point | None]
+"""What each run shows about the target. None marks a failed run, which is not requested again."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +155,7 @@ class Searcher(ABC):
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem
         self.settings = self.Settings(**settings)
-        self.results: dict[Request, Observation | None] = {}
+        self.results: dict[Request, Point | None] = {}
         self.blocks: tuple[Block, ...] = ()
         self.stopped: frozenset[str] = frozenset()
         self._pending: dict[Request, None] = {}
@@ -213,11 +207,11 @@ class Searcher(ABC):
         self._pending.update(dict.fromkeys(requests))
         return requests
 
-    def tell(self, request: Request, observation: Observation | None) -> None:
-        """Record the result of a run, None if it failed. Later results of the same run are ignored. The run need not
-        have been requested, because resumed and extended sweeps pass results from their journals."""
+    def tell(self, request: Request, point: Point | None) -> None:
+        """Record what a run shows about the target, None if it failed. Later results of the same run are ignored. The
+        run need not have been requested, because resumed and extended sweeps pass results from their journals."""
         self._pending.pop(request, None)
-        self.results.setdefault(request, observation)
+        self.results.setdefault(request, point)
 
     def restore(self, blocks: Iterable[Block]) -> None:
         """Continue after blocks that an earlier searcher requested, in this order."""

@@ -10,7 +10,6 @@ import numpy as np
 from orchestrator.search.base import (
     EvidenceSettings,
     MixProgress,
-    Observation,
     Problem,
     Request,
     Results,
@@ -19,7 +18,7 @@ from orchestrator.search.base import (
 )
 from orchestrator.search.results import ended_runs
 from orchestrator.transition.evidence import Block
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import LEVEL, Point
 
 
 class Grid(Searcher):
@@ -48,8 +47,8 @@ class Grid(Searcher):
         self._first_open = 0
         """Index of the first stack with an unfinished run. Long sweeps do not scan earlier stacks again."""
 
-    def tell(self, request: Request, observation: Observation | None) -> None:
-        super().tell(request, observation)
+    def tell(self, request: Request, point: Point | None) -> None:
+        super().tell(request, point)
         while self._first_open < len(self._stacks) and self.results.keys() >= set(self._stacks[self._first_open]):
             self._first_open += 1
 

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request, Results, requests_of
+from orchestrator.search.base import Problem, Request, Results, requests_of
 from orchestrator.search.next_run import KnownRuns, TransitionDesign, design_of, prior_of
 from orchestrator.search.results import CostModel, fit_costs
 from orchestrator.transition.evidence import Block, Growth, Pair, RunId, has_learned, pair_of
 from orchestrator.transition.surrogate import Surrogate
+from orchestrator.transition.types import Point
 
 Compared = tuple[str, str]
 """A mix and its baseline."""
@@ -169,8 +170,8 @@ class Ledger:
         """Add what has come since the last update."""
         if (len(results), len(blocks)) == (self._results, self._blocks):
             return
-        for run, observation in itertools.islice(results.items(), self._results, None):
-            self._add_result(run, observation)
+        for run, point in itertools.islice(results.items(), self._results, None):
+            self._add_result(run, point)
         for block in itertools.islice(blocks, self._blocks, None):
             self._add_block(block)
         self._results, self._blocks = len(results), len(blocks)
@@ -194,23 +195,23 @@ class Ledger:
             self._transitions[mix] = design_of(self._problem, mix, outcomes)
         return self._transitions[mix]
 
-    def _add_result(self, request: Request, observation: Observation | None) -> None:
+    def _add_result(self, request: Request, point: Point | None) -> None:
         self.ended[request.mix] += 1
-        if observation is not None:
-            self.spent[request.mix] = self.spent.get(request.mix, 0.0) + observation.cost
+        if point is not None:
+            self.spent[request.mix] = self.spent.get(request.mix, 0.0) + point.cost
         if not request.is_evidence:
             return
         run = (request.mix, request.size, request.seed)
-        self.cells.setdefault(request.mix, KnownRuns(self._problem.seeds)).add(run[1:], observation is not None)
+        self.cells.setdefault(request.mix, KnownRuns(self._problem.seeds)).add(run[1:], point is not None)
         self._transitions.pop(request.mix, None)
-        if observation is None:
+        if point is None:
             self.learned[run] = None
         else:
-            learned = has_learned(observation.accuracy, observation.floor, observation.settled, self._share)
-            self.learned[run], self.run_cost[run] = learned, observation.cost
+            learned = has_learned(point.accuracy, point.floor, point.settled, self._share)
+            self.learned[run], self.run_cost[run] = learned, point.cost
             insort(self.outcomes.setdefault(request.mix, []), (request.size, request.seed, learned))
-            if observation.cost > 0:
-                self._add_cost(request.size, observation.cost)
+            if point.cost > 0:
+                self._add_cost(request.size, point.cost)
         for pair, place in self._waiting.pop(run, ()):
             self._try_to_complete(pair, place)
 

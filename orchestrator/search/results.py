@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.search.base import Problem, Request, Results
 from orchestrator.transition.evidence import RunId, has_learned
 from orchestrator.transition.types import Floats, Point
 
@@ -33,18 +33,14 @@ def cell_runs(problem: Problem, mix: str, size: int) -> tuple[Request, ...]:
     return tuple(Request(mix, size, seed) for seed in problem.seeds)
 
 
-def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[Observation | None]:
+def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[Point | None]:
     """Return the results of one cell, in the order of the problem's seeds."""
     return [results[run] for run in cell_runs(problem, mix, size) if run in results]
 
 
 def points(results: Results, mix: str) -> list[Point]:
-    """Return the runs of one mix that are evidence, as sorted points."""
-    return sorted(
-        Point(run.size, run.seed, result.accuracy, result.floor, result.settled)
-        for run, result in results.items()
-        if result is not None and run.mix == mix and run.is_evidence
-    )
+    """Return the points of the runs of one mix that are evidence, sorted."""
+    return sorted(point for run, point in results.items() if point is not None and run.mix == mix and run.is_evidence)
 
 
 @dataclass(frozen=True)

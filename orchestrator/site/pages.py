@@ -65,7 +65,8 @@ class SweepPages:
         try:
             links = self._links()
         except StoreError as error:
-            links, notes = {}, [f"MLflow's record cannot be read: {error}"]
+            links = {}
+            notes = [f"MLflow's record cannot be read: {error}"]
         entries = [
             self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
             for place, sweep_id in enumerate(self.home.sweep_ids())
@@ -256,7 +257,9 @@ def intervals(mixes: Sequence[MixSummary], span: tuple[float, float]) -> list[di
     made = []
     for mix in mixes:
         bar = bar_of(Estimate(mix.value, mix.low, mix.high), Verdict(mix.verdict), *mix.tested)
-        ends, is_open, value = None, False, None
+        ends = None
+        is_open = False
+        value = None
         if bar is not None and mix.has_points and not bar.low is bar.high is None:
             ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
             is_open = bar.low is None or bar.high is None

@@ -25,7 +25,10 @@ from orchestrator.system.errors import SweepError, UserError
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
-HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+HTML = "text/html; charset=utf-8"
+"""Content type of pages."""
+SVG = "image/svg+xml"
+"""Content type of figures."""
 MLFLOW = "mlflow/"
 """Folder of MLflow's page, below that of the page of all sweeps."""
 POLICY = (
@@ -97,8 +100,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, port: int, pages: SweepPages, mlflow: MlflowPage | None) -> None:
         super().__init__((HOST, port), _Handler)
-        self.pages, self.lock = pages, threading.Lock()
-        self.access, self.mlflow = Access(), mlflow
+        self.pages = pages
+        self.lock = threading.Lock()
+        self.access = Access()
+        self.mlflow = mlflow
         self.address_file = ""
 
     def handle_error(self, request: Any, client_address: Any) -> None:

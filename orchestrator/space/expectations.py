@@ -17,9 +17,15 @@ from orchestrator.space.overlays import Values
 from orchestrator.system.strict import STRICT
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
-LAW, INSIDE, ORDER, COMPARED = ("exponent below",), ("higher", "lower"), ("peaked first",), ("fewer", "no fewer")
-"""Findings about variants, probes' numbers, orders of learning, and compared mixes. The only other finding is
-``transition``."""
+# Findings by what they are about. The only other finding is ``transition``.
+LAW = ("exponent below",)
+"""Findings about all variants of a space."""
+INSIDE = ("higher", "lower")
+"""Findings about numbers of probes."""
+ORDER = ("peaked first",)
+"""Findings about the order in which answers are learned."""
+COMPARED = ("fewer", "no fewer")
+"""Findings about two mixes."""
 
 
 class Expectation(BaseModel):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe, problem_of, scores, typical_seconds
+from orchestrator.space.problem import problem_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
-from trainables.base import Evaluation, Outcome, RunConfig, Status
+from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Run:
         config: What was trained.
         key: Hash of everything that changes the result.
         directory: Its files. A failed run has none on disk.
-        found_in: "" if the run was trained for this entry of the journal, otherwise the id of the sweep that it was
+        trained_for: "" if the run was trained for this entry of the journal, otherwise the id of the sweep that it was
             trained for, which can be this sweep if two arms share the run.
         at: When it ended or was found (ISO 8601), or "".
     """
@@ -34,12 +34,13 @@ class Run:
     outcome: Outcome
     key: str = ""
     directory: Path = Path()
-    found_in: str = ""
+    trained_for: str = ""
     at: str = ""
 
     @property
     def is_evidence(self) -> bool:
-        """True if the run counts for an answer: :attr:`orchestrator.search.base.Request.is_evidence`."""
+        """True if the run counts for an answer: it was requested as evidence (:attr:`Request.is_evidence`). A failed
+        run counts, too, but has no :meth:`point`."""
         return self.request.is_evidence
 
     @property
@@ -48,9 +49,15 @@ class Run:
         return self.is_evidence and self.outcome.status is Status.FINISHED
 
     def point(self, task: str) -> Point | None:
-        """Return the run as a point for a task, or None if it failed."""
-        config, result = self.config, scores(self.outcome, task)
-        return None if result is None else Point(config.size, config.seed, *result, self.outcome.settled(task))
+        """Return what the run shows about a task, for searchers and answers, or None if it failed. A diverged run did
+        not learn: it is at its floor."""
+        outcome = self.outcome
+        if outcome.status is Status.FAILED:
+            return None
+        floor = outcome.floor[task]
+        accuracy = floor if outcome.status is Status.DIVERGED else outcome.accuracy[task]
+        seconds = outcome.measures.get("seconds", 0.0)
+        return Point(self.config.size, self.config.seed, accuracy, floor, outcome.settled(task), seconds)
 
 
 @dataclass(frozen=True)
@@ -80,22 +87,36 @@ class RunInTraining:
         return self.curve[-1].accuracy.get(task) if self.curve else None
 
 
-def observer_of(spec: SweepSpec) -> Callable[[Run], Observation | None]:
-    """Return a function that converts a run that ended into an observation for the sweep's searcher."""
+def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
+    """Return a function that says what a run shows the sweep's searcher.
+
+    A search weighs sizes by what their runs cost. Measured seconds would make it request other runs on a busy machine,
+    and on another one, so a family that knows the speed of a core predicts them (:func:`typical_seconds`).
+    """
     family, device = spec.make_family(), spec.resources.device
 
-    def observe_run(run: Run) -> Observation | None:
-        return observe(run.outcome, spec.target, typical_seconds(family, device, run.config, run.outcome))
+    def search_point(run: Run) -> Point | None:
+        point, cost_s = run.point(spec.target), typical_seconds(family, device, run)
+        return point if point is None or cost_s is None else replace(point, cost=cost_s)
 
-    return observe_run
+    return search_point
+
+
+def typical_seconds(family: Family, device: str, run: Run) -> float | None:
+    """Return the seconds that the steps of a run take on a typical core, or None if the family does not know."""
+    speed = family.speed(device)
+    if speed is None:
+        return None
+    trained = run.outcome.steps / family.steps(run.config)
+    return trained * speed.seconds(family.flops(run.config), family.parameters(run.config.size).total)
 
 
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:
     """Return the comparisons of a sweep by mix, from its blocks and the runs that are evidence. Baselines and
     methods without blocks have none."""
-    observations = {run.request: observe(run.outcome, spec.target) for run in runs}
+    results = {run.request: run.point(spec.target) for run in runs}
     error = spec.search.settings.get("error", ERROR)
-    learned = learned_runs(observations, spec.search.settings.get("learned", LEARNED))
+    learned = learned_runs(results, spec.search.settings.get("learned", LEARNED))
     family = spec.make_family()
     own = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]

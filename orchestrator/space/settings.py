@@ -59,7 +59,9 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
         except InvalidDataError as error:
             mistakes += error.mistakes
             continue
-        key, other, described = ("recipes", name), type(family)(settings), described_fields(settings)
+        key = ("recipes", name)
+        other = type(family)(settings)
+        described = described_fields(settings)
         # Compare as run keys do: a recipe that sets a default explicitly is the same recipe.
         same = next((earlier for earlier, own in resolved.items() if described_fields(own) == described), None)
         # Recipes are compared by a task's transitions in parameters.

@@ -20,8 +20,9 @@ from orchestrator.search.registry import METHODS
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import field_types
 from orchestrator.space.search_method import DEFAULT_METHOD
-from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase
+from orchestrator.space.written_spec import DEFAULT_FAMILY
 from trainables.families import load_family
 from trainables.script.options import ScriptOptions
 
@@ -92,7 +93,9 @@ def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = N
     """Yield an entry for each field of a dataclass or pydantic model, followed by the entries of its inner fields."""
     texts, defaults = docstrings(kind), _defaults(kind) | dict(defaults or {})
     for name, annotation in field_types(kind).items():
-        path, default, text = f"{prefix}{name}", defaults[name], texts.get(name, "")
+        path = f"{prefix}{name}"
+        default = defaults[name]
+        text = texts.get(name, "")
         members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
         inner = next((member for member in members if field_types(member)), None)
         if name in LISTS or inner is None:

@@ -25,7 +25,8 @@ from orchestrator.space.expectations import expectations_of
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.needs import Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
-from orchestrator.space.spec import DEFAULT_FAMILY, SCRIPT, SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.written_spec import DEFAULT_FAMILY, SCRIPT
 from orchestrator.system import hardware as machine
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
@@ -81,7 +82,9 @@ class Space:
 
         ``hardware`` is this machine's by default. Raises ``UserError``.
         """
-        profiles, profile, reason = self.profiles, "", ""
+        profiles = self.profiles
+        profile = ""
+        reason = ""
         if not profiles and requested not in (None, self.top.get("profile")):
             raise UserError(f"{self.source} has no profiles, so {requested!r} cannot be chosen")
         if profiles:
@@ -316,7 +319,8 @@ def written(
 
 def _in_variant(values: Values, requested: str | None) -> Values:
     """Return the values under the requested variant, which is required if there are several. Raises ``UserError``."""
-    names, source = values.names("variant", SHARED), values.source
+    names = values.names("variant", SHARED)
+    source = values.source
     if not names and requested in (None, values.data.get("variant")):
         return values.without("variants")
     if not names:
@@ -353,7 +357,8 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
         known += leaf_paths(family.Settings, "settings.")
         if key == (family.size_axis,):
             return ["sizes"]
-    given, paths = str(key[-1]), {path: path.rpartition(".")[2] for path in known if "." in path}
+    given = str(key[-1])
+    paths = {path: path.rpartition(".")[2] for path in known if "." in path}
     if nearest(given, allowed) and given not in paths.values():
         return []
     value = values.data.get(given) if len(key) == 1 else None

@@ -1,38 +1,22 @@
-"""A validated search space: everything that defines a sweep, defaults included."""
+"""A checked search space, and what follows from it: the family, the mixes by name, the configuration of each run."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    PrivateAttr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticSerializationError
 
-from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.mistakes import NAME, InvalidDataError, Mistake, explain, parse, unwritable
-from orchestrator.space.recording import Recording
-from orchestrator.space.search_method import Search
+from orchestrator.space.mistakes import InvalidDataError, Mistake, explain, parse
 from orchestrator.space.settings import flatten, plain_value, resolve
-from orchestrator.space.sizes import LARGEST_SIZE, SizeRange
-from orchestrator.space.tuning_settings import Tune
-from orchestrator.space.written_arms import Fairness, read_arm, with_budgets, with_recipes, written
+from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError
-from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
@@ -42,14 +26,7 @@ from trainables.contract.sources import search_in, source_hash
 from trainables.families import FamilySource, load_family, refresh_family
 from trainables.probes.base import load_probe
 from trainables.script.code import with_code
-from trainables.script.options import ScriptOptions
-from trainables.script.settings import settings_type
 
-DEFAULT_FAMILY, SCRIPT = "listops", "script"
-MOST_LOOKS = 1_000
-"""Maximum number of earlier analyses of a comparison's runs."""
-MOST_MIXES = 500
-"""Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
 NO_RESULT = frozenset(
@@ -65,212 +42,28 @@ NO_RESULT = frozenset(
         "along",
         "salt",
         "search.stack",
+        "looks",
     }
-    | {"looks"}
     | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
     | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
 )
 """Keys of a specification that do not change results."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
-LISTED = Field(strict=False)
-"""A tuple that may be written as a list."""
 
 
-class SweepSpec(BaseModel):
+class SweepSpec(WrittenSpec):
     """A sweep: a question, the runs that it may use, and how they are chosen.
 
-    ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of a variant (space/spaces.py).
+    It is checked as a whole once, when it is made. Later code trusts it.
     """
 
-    model_config = STRICT | {"arbitrary_types_allowed": True}
-
-    name: str
-    """Name of the space and its sweeps; by default the file's name."""
-    question: str = Field(min_length=1)
-    """The question that the sweep answers, as a sentence."""
-    family: str = DEFAULT_FAMILY
-    """The family of models: a built-in one, or ``package.module:Class``."""
-    script: Any = None
-    """A training program, in place of ``family``: how to start it, and where it prints its metrics
-    (trainables/script/options.py)."""
-    floor: Any = None
-    """Accuracy of the best constant answer of a script: a number, or one for each task."""
-    learned: Any = None
-    """The bar of a script's scores, if they are not accuracies: ``{at_least: 0.9}``, or ``{at_most: 1.2}`` for a loss.
-    A run scores 1 if it reaches the bar and 0 otherwise. A change makes new runs."""
-    target: str
-    """The task whose transition the sweep locates."""
-    budget: Fairness = "total"
-    """What is equal for every mix. ``total``: steps and examples. ``target``: examples of the target, so that mixes
-    differ in steps. ``both``: ``mixes`` contains a mix twice if the two budgets differ."""
-    recipes: dict[str, Any] = Field(default_factory=dict)
-    """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
-    contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
-    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LISTED]
-    """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
-    is the baseline."""
-    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LISTED]
-    """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
-    multiple_of: 4}``."""
-    seed: int = Field(default=0, ge=0, le=2**63 - 1)
-    """The first seed."""
-    seeds: int = Field(ge=1, le=100_000)
-    """Maximum number of runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
-    settings: Any = Field(default_factory=dict, validate_default=True)
-    search: Search = Field(default_factory=lambda: Search.model_validate({}))
-    tune: Tune | None = None
-    """Settings to tune for each mix before the sweep."""
-    tuned: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Tuned settings: by mix, a number for each dotted name."""
-    probes: tuple[str, ...] = Field(default=None, validate_default=True, strict=False)
-    """Probes of every trained model (trainables/probes/); by default the family's."""
-    resources: Resources = Field(default_factory=Resources)
-    record: Recording = Field(default_factory=Recording)
-    code: Literal["refuse", "warn"] = "refuse"
-    """What to do if finished runs were trained by other code of a family from outside this project: ``refuse`` to mix
-    them with new runs, or ``warn`` and use them, because the change does not alter what they compute."""
-    profile: str = ""
-    profile_reason: str = ""
-    variant: str = ""
-    along: str = ""
-    """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
-    salt: str = ""
-    """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
-    looks: dict[str, Annotated[int, Field(ge=1, le=MOST_LOOKS)]] = Field(default_factory=dict)
-    """By mix, how many earlier sweeps of the home had analyzed some of the runs of its comparison when the sweep began.
-    The odds of its evidence are divided by that number plus one (home/earlier_looks.py)."""
     _was_checked: bool = PrivateAttr(default=False)
     """False for a specification that was made by ``model_construct``."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _plain(cls, data: Any) -> Any:
-        data = plain_value(data)
-        if isinstance(data, Mapping) and data.get("script") is not None and "family" not in data:
-            data = {**data, "family": SCRIPT}
-        return data
-
-    @field_validator("name", "variant")
-    @classmethod
-    def _safe_name(cls, value: str, field: ValidationInfo) -> str:
-        if not NAME.fullmatch(value) and (value or field.field_name == "name"):
-            raise ValueError(
-                f"a name is a lowercase letter and up to 63 lowercase letters, digits and underscores; got {value!r}"
-            )
-        return value
-
-    @field_validator("recipes", mode="before")
-    @classmethod
-    def _under_settings(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        # Sweeps of earlier versions have the settings of a recipe without this level.
-        return {
-            name: overlay if not isinstance(overlay, Mapping) or "settings" in overlay else {"settings": overlay}
-            for name, overlay in value.items()
-        }
-
-    @field_validator("mixes")
-    @classmethod
-    def _distinct_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
-        if not value:
-            raise ValueError("at least one mix is needed, such as [add, add+prod]")
-        if len(value) > MOST_MIXES:
-            raise ValueError(f"there are {len(value):,} mixes, and a sweep may have {MOST_MIXES}")
-        value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
-        value = with_recipes(value, info.data.get("recipes", {}))
-        if twice := _repeated(mix.name for mix in value):
-            raise ValueError(f"the mix {twice} is named twice")
-        return value
-
-    @field_validator("sizes", mode="before")
-    @classmethod
-    def _written_out(cls, value: Any) -> Any:
-        return parse(SizeRange, value).sizes() if isinstance(value, Mapping) else value
-
-    @field_validator("sizes")
-    @classmethod
-    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value:
-            raise ValueError("at least one size is needed")
-        if list(value) != sorted(set(value)):
-            raise ValueError(f"sizes must be ascending and distinct, got {list(value)}")
-        return value
-
-    @field_validator("family")
-    @classmethod
-    def _known_family(cls, value: str) -> str:
-        if missing := sorted(load_family(value).__abstractmethods__):
-            raise ValueError(f"{value!r} is not a complete family: it lacks {', '.join(missing)}")
-        return value
-
-    @field_validator("script", mode="before")
-    @classmethod
-    def _script_options(cls, value: Any, info: ValidationInfo) -> ScriptOptions | None:
-        family = info.data.get("family", SCRIPT)
-        if value is None and family == SCRIPT and "family" in info.data:
-            raise ValueError("the family script needs script: with a command and its metrics")
-        if value is not None and family != SCRIPT:
-            raise ValueError(f"give either family: or script:; family is {family!r}")
-        return None if value is None else parse(ScriptOptions, value)
-
-    @field_validator("floor", mode="before")
-    @classmethod
-    def _shares(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is None:
-            return None
-        if info.data.get("family", SCRIPT) != SCRIPT:
-            raise ValueError("only a script has a floor here: a family defines its own")
-        shares = value.values() if isinstance(value, Mapping) else [value]
-        if not all(type(share) in (int, float) and 0 <= share < 1 for share in shares) or not shares:
-            raise ValueError(f"must be a share from 0 to below 1, or one for each task; got {value!r}")
-        return {task: float(share) for task, share in value.items()} if isinstance(value, Mapping) else float(value)
-
-    @field_validator("learned", mode="before")
-    @classmethod
-    def _bar(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is None:
-            return None
-        if info.data.get("family", SCRIPT) != SCRIPT:
-            raise ValueError("only a script has a bar here: a family defines its own")
-        if info.data.get("floor") is not None:
-            raise ValueError("give either floor:, for accuracies, or learned:, for other numbers")
-        Bar.of(value)
-        return dict(value)
-
-    @field_validator("probes", mode="before")
-    @classmethod
-    def _of_family(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is not None:
-            return value
-        return load_family(info.data["family"]).probes if "family" in info.data else ()
-
-    @field_validator("probes")
-    @classmethod
-    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := _repeated(load_probe(probe).name for probe in value):
-            raise ValueError(f"two probes have the name {twice!r}; their results would be in one file")
-        return value
-
-    @field_validator("settings", mode="before")
-    @classmethod
-    def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
-        if "family" not in info.data:
-            return value  # The family is reported as wrong, and its settings are unknown.
-        # From plain values, because workers read those, and an integer in place of a float would change a run's key.
-        if info.data["family"] == SCRIPT:
-            kind = _settings_of_script(value)
-        else:
-            kind = load_family(info.data["family"]).Settings
-        settings: Any = parse(kind, value)
-        if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
-            raise InvalidDataError(*mistakes)
-        # Read again as the stored sweep will be read: a default may have another type than its field.
-        return parse(kind, plain_value(settings))
-
     @model_validator(mode="after")
-    def _fits_together(self) -> SweepSpec:
+    def _check_whole(self) -> SweepSpec:
+        # Look these up now: the name of the family may stand for other code later.
         _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
@@ -282,7 +75,8 @@ class SweepSpec(BaseModel):
         if (runs := len(self.cells) * self.seeds) > MOST_RUNS:
             grid = f"{len(self.mixes)} mixes x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
             return [Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")]
-        family, tune = self.make_family(), self.tune
+        family = self.make_family()
+        tune = self.tune
         mistakes = [
             *checks.in_mixes(self.mixes, self.target, family),
             *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
@@ -291,7 +85,7 @@ class SweepSpec(BaseModel):
             *checks.in_looks(self.looks, self.mix_named),
             *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
         ]
-        try:
+        try:  # Resolving the recipes is their check.
             if self.recipe_settings and tune is not None:
                 mistakes.append(Mistake(("tune",), "a search space can have tune: or recipes:, not both"))
         except InvalidDataError as error:
@@ -322,12 +116,6 @@ class SweepSpec(BaseModel):
 
     def _fault_of_family(self, task: str, size: int, fault: str) -> Mistake:
         return Mistake(("family",), f"{self.family} cannot {task} at {self.size_axis} {size}: {fault}")
-
-    @classmethod
-    def keys_in_a_file(cls) -> list[str]:
-        """Return the keys that a file may have at its top level, without keys that record a choice."""
-        choices = {"profile", "profile_reason", "variant", "salt", "looks"}
-        return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
     @property
     def title(self) -> str:
@@ -515,11 +303,6 @@ class SweepSpec(BaseModel):
         return strict_yaml.write({field: data[field] for field in type(self).model_fields if field in data})
 
 
-def _repeated(names: Iterable[str]) -> str:
-    """Return the first name that occurs twice, or ``""``."""
-    return next((name for name, count in Counter(names).items() if count > 1), "")
-
-
 def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
     """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
 
@@ -534,16 +317,6 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
         for key in one | two
         if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
     }
-
-
-def _settings_of_script(values: Any) -> type[Any]:
-    """Return the type of a script's settings, which may have any names. Raises :class:`InvalidDataError`."""
-    if not isinstance(values, Mapping) or "steps" not in values:
-        raise InvalidDataError(Mistake((), "a script needs settings with `steps`, the number of steps of a run"))
-    try:
-        return settings_type(tuple(values))
-    except SettingsError as error:
-        raise InvalidDataError(Mistake((error.key,), str(error))) from error
 
 
 def _count(family: Family, size: int) -> None:

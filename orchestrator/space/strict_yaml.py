@@ -118,7 +118,8 @@ def commented(text: str, comments: Mapping[Key, str]) -> str:
 def _last_rows(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
     """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        path, has_rows = (*key, name.value), isinstance(value, yaml.MappingNode) and not value.flow_style
+        path = (*key, name.value)
+        has_rows = isinstance(value, yaml.MappingNode) and not value.flow_style
         yield path, (name.start_mark if has_rows else value.end_mark).line
         yield from _last_rows(value, path)
 

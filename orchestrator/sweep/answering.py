@@ -18,7 +18,7 @@ from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.drawn import drawn
+from orchestrator.report.drawing import try_to_draw
 from orchestrator.report.probe_findings import probe_notes
 from orchestrator.report.words.costs import found_runs
 from orchestrator.report.words.next_step import next_step
@@ -38,8 +38,10 @@ from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
-RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
-"""Seconds to wait for the record at the end and at an interruption. The journal has any remaining entries."""
+RECORD_TIMEOUT_S = 60.0
+"""Seconds to wait for the record at the end of a sweep. The journal has any remaining entries."""
+INTERRUPTED_TIMEOUT_S = 10.0
+"""Seconds to wait for the record at an interruption."""
 
 
 def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
@@ -142,7 +144,7 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
         replace_whole(directory / REPORT, page(sweep, State.FINISHED.value, result, runs))
         return [directory / REPORT]
 
-    return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in drawn(name, make) or ()]
+    return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in try_to_draw(name, make) or ()]
 
 
 def print_answer(result: Answer, console: Console) -> None:
@@ -172,7 +174,7 @@ def remarks(
 ) -> Iterator[str]:
     """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
     yield from result.tuned
-    if reused := [run.found_in for run in runs if run.found_in]:
+    if reused := [run.trained_for for run in runs if run.trained_for]:
         yield f"{found_runs(reused)}."
     if failed := sum(run.outcome.status is Status.FAILED for run in runs):
         yield f"retry   {counted(failed, 'failed run')}\n  {options.resumed(sweep.id)} --retry-failed"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -167,8 +167,12 @@ class StopRequests(Observer):
                 self._campaign.drop_unwanted()
         self._done = len(requests)
 
-    def ended(self, record: Run) -> None:
+    def ended(self, run: Run) -> None:
         """Handle a run that ended and was stored."""
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Return a context in which the campaign is shown while it trains. This base class shows nothing."""
+        return nullcontext()
 
     def _stop(self) -> None:
         if threading.current_thread() is threading.main_thread():

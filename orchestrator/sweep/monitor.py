@@ -23,9 +23,11 @@ from orchestrator.transition.evidence import LEARNED
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 
-SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
-"""Minimum seconds between snapshots, and maximum share of the time spent on them, since their cost grows with the
-number of runs. The same share limits the estimation of the time left."""
+SNAPSHOT_EVERY_S = 0.2
+"""Minimum seconds between snapshots."""
+SHARE = 0.05
+"""Maximum share of the time spent on snapshots, whose cost grows with the number of runs. The same share limits the
+estimation of the time left."""
 ESTIMATE_EVERY_S = 60.0
 """Seconds between estimates of the time left before the first run has ended."""
 
@@ -89,7 +91,7 @@ class Monitor:
         for record in self._ended:
             if record.config.label in counts:
                 counts[record.config.label][record.outcome.status] += 1
-        here = [record.outcome for record in self._ended if not record.found_in]
+        here = [record.outcome for record in self._ended if not record.trained_for]
         self._latest = Snapshot(
             target=spec.target,
             size_axis=spec.size_axis,
@@ -136,14 +138,14 @@ class Monitor:
         """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated after
         each run, and once a minute until the first run has ended. Constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
-        trained = [record.outcome.measures for record in ended if not record.found_in]
+        trained = [record.outcome.measures for record in ended if not record.trained_for]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)
         by_rate = None if computed else self._pace
         basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S)
         if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
-            planned = sum(self._expected.get(record.config.size, 0.0) for record in ended if not record.found_in)
+            planned = sum(self._expected.get(record.config.size, 0.0) for record in ended if not record.trained_for)
             self._planned_pace = passed / planned if planned and computed else by_rate
             workers = self._campaign.slots
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)

@@ -21,9 +21,10 @@ from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probing import probe_runs
-from orchestrator.sweep.run import logged_to, one_ray, run_sweep
+from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError
+from orchestrator.terminal.console_log import logged_to
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 
@@ -119,7 +120,8 @@ class Reproduction:
                 for statement in statements:
                     yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, why)
         sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
-        missing, variants = len(experiment.specs) - len(sweeps), compared(sweeps)
+        missing = len(experiment.specs) - len(sweeps)
+        variants = compared(sweeps)
         for law in (statement for statement in experiment.expected if statement.finds in LAW):
             if not missing and can_scale(variants):
                 yield from judge_law(experiment.name, law, variants)

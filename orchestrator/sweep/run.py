@@ -3,62 +3,49 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from orchestrator.catalog.reading import find_sweep
-from orchestrator.cost import run_seconds
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.home.directories import Home
 from orchestrator.home.earlier_looks import earlier_looks
 from orchestrator.home.journal import Ended, Journal, Memory, recall
-from orchestrator.home.known_code import check_resumed, check_reused
 from orchestrator.home.known_runs import (
     adopt_outcomes,
-    check_same,
     continued_blocks,
-    find_unfinished,
-    reusable,
     reuse_runs,
     whole_runs,
 )
-from orchestrator.home.new_home import make_home
-from orchestrator.home.sweeps import Sweep, create_sweep, load_sweep
+from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
-from orchestrator.record.store import choose
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
-from orchestrator.space.observations import searcher_of
-from orchestrator.space.runs import Run
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import StackSizes, settled
+from orchestrator.stacks import StackSizes, choose_stacks
 from orchestrator.sweep.answering import finish, leave_resumable
-from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stop_on_machine_error
-from orchestrator.sweep.invocation import Invocation, TimeLimit
-from orchestrator.sweep.monitor import Monitor
+from orchestrator.sweep.driving import Drive
+from orchestrator.sweep.interruption import stop_on_machine_error
+from orchestrator.sweep.invocation import Invocation
+from orchestrator.sweep.progress import Progress
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.starting import continuing, earlier_sweeps
 from orchestrator.sweep.study_plan import StudyPlan
-from orchestrator.sweep.tuning_step import tuned
+from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
-from orchestrator.system.environment import scratch
-from orchestrator.system.errors import SweepError, UserError, exception_line, first_of
-from orchestrator.system.hardware import Hardware, has_gpu_driver
-from orchestrator.system.printing import clean
-from orchestrator.terminal.live_view import LiveView
+from orchestrator.system.errors import SweepError, first_of
+from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import is_closed
-from orchestrator.trusted_code import is_known_sweep, list_path, remember_script, scripts_path, trust_code_of
+from orchestrator.trusted_code import list_path, remember_script, scripts_path, trust_code_of
 from trainables.base import Status
-from trainables.contract.sources import MAIN
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
@@ -86,61 +73,66 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         if earlier.warning:
             log.warning(earlier.warning)
         if extended is not None:
-            spec = _continuing(spec, extended)
+            spec = continuing(spec, extended)
         open_tracker = _open_record(home, options, must_answer=resumed is None)
-        spec = settled(spec, machine)
-        sizing = StackSizes(spec, machine)
+        spec = choose_stacks(spec, machine)
         engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
         log.info(engine.describe())
-
+        drive = Drive(engine, StackSizes(spec, machine), options, invocation)
         if is_closed(console):
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
-        sweep = _created(spec, home, options, extended) if resumed is None else _as_now(resumed, spec)
+        sweep = _create(spec, home, options, extended) if resumed is None else _update_settings(resumed, spec)
         _remember_script(sweep)
         if invocation.begun is not None:
             invocation.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
+        return _drive(sweep, extended, drive, open_tracker, console)
+
+
+def _drive(
+    sweep: Sweep, extended: Sweep | None, drive: Drive, open_tracker: Callable[[], Tracker], console: Console
+) -> Answer:
+    """Train a sweep that has its directory, print its answer and return it, as :func:`run_sweep`. A resumed sweep
+    comes by here, too."""
+    options, invocation = drive.options, drive.invocation
+    with ExitStack() as blocks:
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
         blocks.enter_context(sweep.files.driving())
         journal = blocks.enter_context(Journal(sweep.files.journal))
         sweep.files.forget_stop_requests()
         memory = whole_runs(sweep)
         if sweep.spec.tune is not None and not sweep.spec.tuned:
-            sweep = tuned(sweep, memory, journal, engine, sizing, options, invocation)
+            sweep = tune(sweep, memory, journal, drive)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
         recorder = Recorder(open_tracker)
         records = SweepRecords(sweep, recorder.put)
         records.begin()
 
-        memory = recall(sweep.files, runs=False)  # Includes the blocks of the extended sweep.
+        memory = recall(sweep.files, runs=False)  # Read again, because it now has the blocks of the extended sweep.
         searcher = searcher_of(sweep.spec, memory.blocks)
         for mix in memory.stopped:
             again = f"to train it again, start a new sweep with --extend {sweep.id}"
             log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
-        campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
-        progress = _Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
-        campaign.observer = progress
-        plan.on_ended = progress.ended
-        blocks.enter_context(stop_on_interrupt(campaign, engine, options, invocation))
-        if not campaign.done:
-            with progress.view:
-                engine.execute(campaign)
-                progress.monitor.refresh()
+        campaign = drive.campaign(plan)
+        progress = Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
+        # Until the answer is printed: a second signal ends the process at once even then.
+        blocks.enter_context(drive.stoppable(campaign))
+        drive.run(campaign, plan, progress)
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
         return finish(plan, records, recorder, console, options)
 
 
-def _created(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
+def _create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
     """Create a sweep. Unless it trains every run again, count the earlier looks at its runs."""
     if not options.fresh:
         spec = _with_looks(spec, home, extended)
     return create_sweep(spec, home, fresh=options.fresh)
 
 
-def _as_now(resumed: Sweep, spec: SweepSpec) -> Sweep:
+def _update_settings(resumed: Sweep, spec: SweepSpec) -> Sweep:
     """Return a resumed sweep with those values of ``spec`` that do not change results."""
     current = resumed.spec.substitute(resources=spec.resources, probes=spec.probes, code=spec.code)
     if spec.script is not None:
@@ -166,16 +158,6 @@ def _remember_script(sweep: Sweep) -> None:
         log.warning(f"{scripts_path()} cannot be written ({error.strerror}), so {sweep.id} cannot be resumed")
 
 
-def _continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
-    """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
-    earlier = extended.spec
-    spec = spec.substitute(salt=earlier.salt)
-    tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
-    if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
-        return spec.model_copy(update={"tuned": {mix: earlier.tuned[mix] for mix in spec.mix_named}})
-    return spec
-
-
 def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpec:
     """Return a specification with the earlier analyses of its comparisons' runs, and log which they are. A sweep that
     extends another continues the tests that it can."""
@@ -189,88 +171,6 @@ def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpe
         log.info(f"{looks_words(mix, spec.baseline_of(spec.mix_named[mix]).name, own.count)}{shown}")
     counts = {mix: own.count for mix, own in looks.items()} | {mix: count for mix, count in continued.items() if count}
     return spec.checked().substitute(looks=counts)
-
-
-def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or if this machine has no scratch
-    directory, and ``SettingsError`` if the device of the stacks cannot train a mix with its settings."""
-    resources, where = spec.resources, f"at {address}" if address else "here"
-    if address is None:
-        scratch(resources.scratch)
-    if resources.gpu_per_stack and not hardware.gpus and not hardware.grows:
-        share = resources.gpu_per_stack
-        needs = "a share of a GPU" if isinstance(share, str) else f"{share:g} GPU"
-        has_driver = address is None and has_gpu_driver()
-        hint = " (a driver is installed, but torch cannot use it: see `doctor`)" if has_driver else ""
-        raise UserError(
-            f"each stack of this sweep needs {needs}, but no GPU was found {where}{hint}. Give the --address of a Ray "
-            "cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
-        )
-    for name, share, available, what, hint in (
-        ("cpu_per_stack", resources.cpu_per_stack, hardware.cpus, "CPU cores", ""),
-        ("gpu_per_stack", resources.gpu_per_stack, hardware.gpus, "GPUs", "; 0 trains on the CPU"),
-    ):
-        if isinstance(share, float) and share > available and not hardware.grows:
-            raise UserError(
-                f"resources.{name} is {share:g}, but only {available} {what} were found: set it to at most "
-                f"{available}{hint}"
-            )
-    spec.check_device()
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """The sweeps that a sweep resumes and extends, and a warning if their runs were trained by other code, or ""."""
-
-    resumed: Sweep | None
-    extended: Sweep | None
-    warning: str
-
-
-def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Hardware | None = None) -> Earlier:
-    """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
-    home.
-
-    ``machine`` is the hardware to check, by default this machine's; that of a cluster may be unknown. Raises
-    :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is missing, too
-    different or running, or if runs of other code are refused.
-    """
-    if spec.family.startswith(f"{MAIN}:") and not options.local:
-        raise UserError(
-            f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
-            "own next to it, and name that module, or train with --engine local"
-        )
-    spec.check_startable()
-    if options.address is None or machine is not None:  # Otherwise the hardware is not known yet.
-        check_room(spec, machine or hardware.detect(), options.address)
-    resumed = extended = None
-    warning = ""
-    if options.resume:
-        resumed = load_sweep(home, find_sweep(home, options.resume))
-        check_same(spec, resumed)
-    elif options.resume is not None:
-        resumed = find_unfinished(spec, home)
-    if resumed is not None:
-        resumed.files.check_free()
-        if spec.script is not None and not is_known_sweep(resumed.files.directory):
-            raise UserError(
-                f"{resumed.id} cannot be resumed: it was not started by you in {home.root}, and the files that its "
-                "script left there may contain code. Leave --resume out: a new sweep reuses its finished runs"
-            )
-        current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
-        warning = check_resumed(current, retry_failed=options.retry_failed)
-    if options.extend is not None:
-        extended = load_sweep(home, find_sweep(home, options.extend))
-        continued = _continuing(spec, extended)
-        reusable(continued, extended)
-        continued_blocks(continued, extended)
-        warning = check_reused(continued, home)
-    elif resumed is None and not options.fresh:
-        warning = check_reused(spec, home)
-    if options.record == "mlflow":
-        choose(home.root)  # A home that it refuses is not created.
-    make_home(home.root)
-    return Earlier(resumed, extended, warning)
 
 
 def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Callable[[], Tracker]:
@@ -317,70 +217,3 @@ def _known_runs(
             log.warning(damage)
         known += reuse_runs(extended, sweep, journal)
     return known
-
-
-class _Progress(StopRequests):
-    """Shows and records a sweep while it trains, and handles stop requests."""
-
-    def __init__(
-        self,
-        campaign: Campaign,
-        plan: StudyPlan,
-        records: SweepRecords,
-        console: Console,
-        limit: TimeLimit,
-        warning: Callable[[], str],
-    ) -> None:
-        super().__init__(campaign, plan, limit)
-        self._console = console
-        self._sweep = plan.sweep
-        self._records = records
-        for record in plan.runs:
-            records.run_ended(record)
-        self.monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
-        self.view = LiveView(console, self.monitor.snapshot)
-
-    def look(self) -> None:
-        super().look()
-        self.monitor.look()
-        if is_closed(self._console) and not self._campaign.stopping:
-            log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
-            self._stop()
-
-    def ended(self, record: Run) -> None:
-        self._records.run_ended(record)
-        config, outcome = record.config, record.outcome
-        if outcome.status is Status.FAILED:
-            words = f"failed: {exception_line(outcome.error)}"
-        else:
-            is_phase = config.label not in self._sweep.spec.mix_named
-            tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]
-            accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-            origin = f", trained for {record.found_in}" if record.found_in else ""
-            words = f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
-        self.view.run_ended(config.label, config.size, config.seed, words)
-
-
-class _ConsoleHandler(logging.Handler):
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._console.quiet and record.levelno >= logging.WARNING:
-            sys.stderr.write(f"{clean(record.getMessage())}\n")
-        self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def logged_to(console: Console) -> Iterator[None]:
-    """Print the program's log on a console during the block."""
-    logger, handler = logging.getLogger("orchestrator"), _ConsoleHandler(console)
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-        logger.removeHandler(handler)

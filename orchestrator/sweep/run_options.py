@@ -52,7 +52,8 @@ class SpaceOptions:
         """Return options as command-line words, without ``once`` options and default values."""
         words: list[str] = []
         for option_field in fields(self):
-            value, metadata = getattr(self, option_field.name), option_field.metadata
+            value = getattr(self, option_field.name)
+            metadata = option_field.metadata
             if metadata.get("once", True) or value == option_field.default:
                 continue
             name = (*metadata["option"]["names"], f"--{option_field.name.replace('_', '-')}")[0]

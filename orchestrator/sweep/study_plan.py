@@ -8,12 +8,13 @@ from dataclasses import asdict, replace
 from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
-from orchestrator.search.base import Observation, Request, Searcher
-from orchestrator.space.runs import Run, observer_of
+from orchestrator.search.base import Request, Searcher
+from orchestrator.space.runs import Run, search_points
+from orchestrator.transition.types import Point
 from trainables.base import Outcome
 
 
-def _ignore(record: Run) -> None:
+def _ignore(run: Run) -> None:
     """Do nothing with a run that ended."""
 
 
@@ -37,25 +38,22 @@ class StudyPlan(Plan):
         *,
         known: Iterable[Ended] = (),
         blocks: int = 0,
-        observe: Callable[[Run], Observation | None] | None = None,
     ) -> None:
         """Continue a sweep.
 
         Args:
             known: Runs in the journal.
             blocks: Number of the searcher's blocks that are in the journal.
-            observe: Converts a run that ended into the searcher's observation, by default that of a search
-                for a transition.
         """
         self.sweep = sweep
         self.searcher = searcher
         self.journal = journal
         self.runs: list[Run] = []
         self.known: list[tuple[Job, Outcome]] = []
-        self.on_ended = _ignore
+        self.on_ended: Callable[[Run], None] = _ignore
         self._family = sweep.spec.make_family()
+        self._search_point = search_points(sweep.spec)
         self._blocks = blocks
-        self._observe = observe or observer_of(sweep.spec)
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
         self._first: dict[str, Request] = {}
@@ -68,6 +66,10 @@ class StudyPlan(Plan):
 
     def job(self, request: Request) -> Job:
         return job_of(self._family, self.sweep.spec.config(request))
+
+    def point(self, run: Run) -> Point | None:
+        """Return what a run shows the searcher, None if it failed."""
+        return self._search_point(run)
 
     def requests(self, key: str) -> Sequence[Request]:
         """Return the requests for a job: those that wait for its outcome or, without any, its first."""
@@ -145,6 +147,7 @@ class StudyPlan(Plan):
         return job
 
     def _enter(self, entry: Ended) -> None:
-        self.runs.append(self.sweep.run(entry))
-        if not entry.request.phase:
-            self.searcher.tell(entry.request, self._observe(self.runs[-1]))
+        run = self.sweep.run(entry)
+        self.runs.append(run)
+        if not entry.request.phase:  # Searchers do not know about phases.
+            self.searcher.tell(entry.request, self.point(run))

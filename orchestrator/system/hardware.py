@@ -59,7 +59,8 @@ class Hardware:
 def detect() -> Hardware:
     """Return the hardware that this process may use, which is less than the machine's in a container or batch job."""
     gpus, name, gpu_memory_gb = _gpus()
-    machine, limit = whole_machine(), limits()
+    machine = whole_machine()
+    limit = limits()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine.cpus
     memory_bytes = min(1e9 * machine.memory_gb, limit.memory_bytes)
     return Hardware(max(1, int(min(cores, limit.cpus))), memory_bytes / 1e9, gpus, name, gpu_memory_gb)

@@ -14,7 +14,7 @@ from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.question import asked
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
-from orchestrator.stacks import settled
+from orchestrator.stacks import choose_stacks
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.text import number, rough_duration
 
@@ -25,7 +25,7 @@ MOST_NUMBERS = 12
 def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str, *, is_local: bool) -> None:
     """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``.
     The local engine trains one stack at a time."""
-    spec = settled(spec, hardware)
+    spec = choose_stacks(spec, hardware)
     plan = make_plan(spec, hardware, most_at_once=1 if is_local else math.inf)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in asked(spec).items() if label not in usual}
@@ -45,7 +45,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
 
 def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
-    spec = settled(spec, hardware)
+    spec = choose_stacks(spec, hardware)
     plan = make_plan(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
@@ -78,7 +78,8 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
 
 
 def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    share, family = 1e9 * hardware.memory_gb / plan.stacks_at_once, spec.make_family()
+    share = 1e9 * hardware.memory_gb / plan.stacks_at_once
+    family = spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
     if spec.resources.device == "cpu" and share and large:
         note = (
@@ -132,7 +133,8 @@ def _slow_training(spec: SweepSpec) -> str:
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:
     stacks_by_size = [size.stack for size in plan.sizes]
-    least, most = min(stacks_by_size), max(stacks_by_size)
+    least = min(stacks_by_size)
+    most = max(stacks_by_size)
     runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
     stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
     return f"{stacks} of {runs} at a time on {spec.resources.device}"

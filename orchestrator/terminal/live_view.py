@@ -33,8 +33,12 @@ SOON_S = 1.0
 SLOW = 1.5
 """From this multiple of the planned time, the status says that runs take longer."""
 BAR_CELLS = 18
-UNLEARNED, OPEN, LEARNED = ("·", "dim"), ("░", "yellow"), ("━", "green")
-"""Characters and styles for known and unknown sizes. They are flat, to look different from bars of probability."""
+UNLEARNED = ("·", "dim")
+"""Character and style for a size that did not learn. All three are flat, to look different from bars of probability."""
+OPEN = ("░", "yellow")
+"""Character and style for a size that is not known yet."""
+LEARNED = ("━", "green")
+"""Character and style for a size that learned."""
 HEIGHTS = "▁▂▃▄▅▆▇█"
 """Heights for the probability of the transition in a cell, relative to the most probable cell."""
 PROBABLE = 0.02
@@ -223,8 +227,10 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
 def _in_training(snapshot: Snapshot) -> Table:
     table = plain_table("training", "", "left", "accuracy")
     for column in table.columns[1:3]:
-        column.no_wrap, column.justify = True, "right"
-    table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
+        column.no_wrap = True
+        column.justify = "right"
+    table.columns[3].no_wrap = True
+    table.columns[3].overflow = "ellipsis"
     cells: dict[tuple[str, int], list[RunInTraining]] = {}
     for run in sorted(snapshot.in_flight, key=lambda run: (run.request.mix, run.request.size, run.request.seed)):
         cells.setdefault((run.request.mix, run.request.size), []).append(run)

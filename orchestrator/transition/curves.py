@@ -10,9 +10,10 @@ learns at every size.
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
 which their likelihood is averaged.
 
-There are two grids. The curves of :data:`RISING` reach .9 or so. Those of :data:`LEVELLING` level off below
-:data:`HIGHEST_PLATEAU`, because runs reach less or because many of them never learn. Axes: kind (3), M midpoint, K
-slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat curve.
+There are two grids (grids.py). The curves of one reach .9 or so. Those of the other level off below
+:data:`HIGHEST_PLATEAU`, because runs reach less or because many of them never learn. The densities of single runs are
+in scatter.py. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat
+curve.
 """
 
 from __future__ import annotations
@@ -21,45 +22,28 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.transition.grids import ASYMPTOTES, BINS, LEVELLING, RISING, Crossing, Grid
+from orchestrator.transition.scatter import (
+    BETWEEN,
+    CLEAR,
+    LOGITS,
+    NEAR_FLOOR,
+    NO_CURVE,
+    OUTLIER,
+    SETTLED,
+    SHARES,
+    TABLE,
+    Floats32,
+    not_learned,
+    part_of_the_way,
+    share_table,
+)
 from orchestrator.transition.types import LEVEL, Floats, Point
 
-Floats32 = NDArray[np.float32]
-
-ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
-NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
-"""Standard deviations of accuracy for runs that did not learn, and for runs that did (on a rising curve). The former is
-larger because small tasks have small test sets."""
-PARTLY, PARTLY_BELOW = 0.1, 0.75
-"""Of the runs that did not learn, the share whose accuracy rose anyway, and the highest accuracy that they reach.
-They do not count as learned, so they do not raise the mean accuracy of a curve."""
-MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
-"""Among runs that learned: the share with mistakes, and the mean and deviation of their distance from the asymptote."""
-OUTLIER = 0.03
-"""Density of an accuracy that no curve explains."""
-SETTLED = 0.8
-"""Share of the way from the floor to a perfect accuracy that a run covers if it is settled as learned."""
-NO_CURVE = 0.0015
-"""Probability that no curve explains whether a run learned: :data:`OUTLIER` relative to the density at a peak."""
-CONCENTRATION = 2.0
-"""Parameter c of the distribution of the shares that runs learn, Beta(c s, c (1 - s)) around the curve's share s."""
-SHARES = 8
-"""Number of equal steps of the share. Accuracy has a distribution at 0, at 1, and around each step in between."""
-BLUR = 0.03
-"""Standard deviation of the accuracy of a run around its share of the rise."""
-TABLE = 513
-"""Number of points on the curve, evenly spaced in the logit, at which the beta distribution is tabulated."""
-LOGITS = 12.0
-"""Largest logit of the table."""
-BINS = 4096
-"""Number of bins of a crossing for quantiles, each about 0.002 in ln size."""
-
-SLOPES = np.geomspace(2.5, 80.0, 9)
-LAPSES = np.array([0.005, 0.03, 0.06])
 FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
 """Accuracies of runs that did not learn. The grid adds the floor of the target's best constant answer."""
 HIGHEST_FLOOR = 0.7
@@ -70,12 +54,12 @@ LUCK = np.array([0.0, 0.1, 0.3, 0.6])
 """Share of runs that learn at any size on a flat curve. Each is too small for the task to count as learned."""
 FLAT = np.array([0.05, 0.01, 0.01, 0.01])
 """Prior probabilities of the flat curves."""
-BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
-"""Maximum distances of the midpoint below and above the candidate sizes, in ln size."""
-MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
-BETWEEN = 0.45
-"""Scatter of runs on a graded curve, relative to s (1 - s) times the rise, where s is the share of the rise reached."""
+"""Maximum number of midpoints. A wider range of sizes has them further apart."""
+BELOW_MARGIN = 0.92
+"""Maximum distance of a midpoint below the smallest candidate size, in ln size."""
+ABOVE_MARGIN = 1.25
+"""Maximum distance of a midpoint above the largest candidate size, in ln size."""
 SIZE_EFFECT = 0.1
 """Standard deviation of the shift that all runs of a size share, in ln size."""
 REACH = 3.0
@@ -86,61 +70,8 @@ ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats, so that their sums are exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
 """Minimum log likelihood relative to the best, at the limit of single precision."""
-PLATEAUS, NEAR_PLATEAU = np.linspace(0.48, 0.84, 7), 0.035
-"""Asymptotes of curves whose runs reach less than .9, and the standard deviation of runs that learned."""
 HIGHEST_PLATEAU = 0.87
 """Maximum of the mean accuracy of a curve that levels off."""
-CLEAR = 0.08
-"""Minimum distance of :data:`LEVEL` of a plateau above the floor. Below it runs pass the level by noise."""
-RISEN = 0.15
-"""Minimum distance of the mean accuracy of large models above the floor."""
-
-
-class Grid:
-    """Axes of a grid: slopes K, lapses L, asymptotes A, and the distance ``step`` of midpoints. ``near_top`` is the
-    deviation of runs that learned: A."""
-
-    def __init__(self, slopes: Floats, lapses: Floats, asymptotes: Floats, near_top: Floats, step: float) -> None:
-        self.slopes, self.lapses, self.asymptotes = slopes, lapses, asymptotes
-        self.near_top, self.step = near_top, step
-
-    def learned(self, accuracy: float) -> Floats:
-        """Return the density of the accuracy of a run that learned: A."""
-        mean, deviation = SHORTFALL
-        mistaken_A = normal(accuracy, self.asymptotes - mean, deviation)
-        plain_A = normal(accuracy, self.asymptotes, self.near_top)
-        density_A: Floats = (1 - MISTAKEN) * plain_A + MISTAKEN * mistaken_A
-        return density_A
-
-    def over_asymptotes(self, values: Floats32) -> Floats32:
-        """Return values with an axis of asymptotes."""
-        return np.repeat(values[..., None], len(self.asymptotes), axis=-1)
-
-
-RISING = Grid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
-"""Curves that reach about .9."""
-LEVELLING = Grid(
-    np.geomspace(3.0, 60.0, 5),
-    np.array([0.01, 0.15, 0.28, 0.41, 0.54]),
-    np.concatenate([PLATEAUS, ASYMPTOTES]),
-    np.concatenate([np.full_like(PLATEAUS, NEAR_PLATEAU), np.full_like(ASYMPTOTES, NEAR_TOP)]),
-    step=0.1,
-)
-"""Curves that level off, on a coarser grid of about the same size."""
-
-
-class Crossing:
-    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins: those of ``other``, or its own."""
-
-    def __init__(self, place: Floats, other: Crossing | None = None) -> None:
-        self.start, stop = float(place.min()), float(place.max()) + 1e-9
-        self.width = (stop - self.start) / BINS
-        if other is not None:
-            self.start, self.width = other.start, other.width
-        self.bin: NDArray[np.intp] = np.clip((place - self.start) / self.width, 0, BINS - 1).astype(np.intp)
-
-    def masses(self, weights: Floats) -> Floats:
-        return np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
 
 
 def _round(log_D: Floats32) -> None:
@@ -154,8 +85,12 @@ class Curves:
     """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
     def __init__(self, smallest: int, largest: int, floor: float, grid: Grid = RISING) -> None:
-        self.smallest, self.largest, self.floor, self.grid = smallest, largest, floor, grid
-        start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
+        self.smallest = smallest
+        self.largest = largest
+        self.floor = floor
+        self.grid = grid
+        start = math.log(smallest) - BELOW_MARGIN
+        stop = math.log(largest) + ABOVE_MARGIN
         count = min(MAX_MIDPOINTS, math.ceil((stop - start) / grid.step) + 1)
         self.midpoints = np.linspace(start, stop, count)
         spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
@@ -210,7 +145,8 @@ class Curves:
         """
         from scipy.special import ndtr
 
-        lapses_L11, steps_MKS = self.grid.lapses[:, None, None], _steps_at(self, size)
+        lapses_L11 = self.grid.lapses[:, None, None]
+        steps_MKS = _steps_at(self, size)
         can_learn_FA = self.grid.asymptotes >= self.floors[:, None] + SETTLED * (1 - self.floors[:, None])
         last = math.ceil(SETTLED * SHARES - 0.5)  # The first step of the share that reaches it.
         risen_MKFA, deviation_MKFA = _graded_at(self, size)
@@ -263,7 +199,8 @@ class Curves:
             else:
                 settled_at.setdefault(point.size, Counter())[point.settled] += 1
         total_D = np.zeros(self.all_cells)
-        at_size_D, workspace = np.empty(self.all_cells, np.float32), Workspace(self)
+        at_size_D = np.empty(self.all_cells, np.float32)
+        workspace = Workspace(self)
         for size, runs_with in runs_at.items():
             at_size_D[:] = 0
             own = RunsOfSize(self, size, workspace)
@@ -307,7 +244,9 @@ class RunsOfSize:
     # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
     def __init__(self, curves: Curves, size: float, workspace: Workspace) -> None:
-        self._curves, self._grid, self._workspace = curves, curves.grid, workspace
+        self._curves = curves
+        self._grid = curves.grid
+        self._workspace = workspace
         share_MK1 = curves.share(size)[..., None]
         self._learned_MKL11 = (share_MK1 * (1 - self._grid.lapses)).astype(np.float32)[..., None, None]
         self._steps_MKS = _steps_at(curves, size)
@@ -319,7 +258,8 @@ class RunsOfSize:
         """Add ``runs`` times the tempered log likelihood of a run's accuracy in each cell to ``total_D``, without a
         shift of the size."""
         not_learned_F = not_learned(accuracy, self._curves.floors)
-        learned_A, log_D = self._grid.learned(accuracy), self._workspace.all_D
+        learned_A = self._grid.learned(accuracy)
+        log_D = self._workspace.all_D
         flat_RF = LUCK[:, None] * float(learned_A.mean()) + (1 - LUCK[:, None]) * not_learned_F + OUTLIER
         self._workspace.flat_RF[:] = flat_RF
         all_or_nothing, shares, graded = self._workspace.kinds
@@ -433,49 +373,12 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
     return rise_FA * share_MK11, ends_MK1A + between_MKFA
 
 
-def normal(value: Any, mean: Any, deviation: Any) -> Any:
-    """Return the density of a normal distribution."""
-    scaled = (value - mean) / deviation
-    return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
-
-
-def not_learned(accuracy: float, floors: Floats) -> Floats32:
-    """Return the density of the accuracy of a run that did not learn: F."""
-    partly_F = ((floors < accuracy) & (accuracy < PARTLY_BELOW)) / (PARTLY_BELOW - floors)
-    density_F: Floats = (1 - PARTLY) * normal(accuracy, floors, NEAR_FLOOR) + PARTLY * partly_F
-    return density_F.astype(np.float32)
-
-
-def part_of_the_way(accuracy: float, floors: Floats, asymptotes: Floats) -> Floats:
-    """Return the density of the accuracy of a run around each step of the share except 0 and 1: S - 2 x F x A."""
-    from scipy.special import ndtr
-
-    edges_S = (np.arange(SHARES) + 0.5) / SHARES
-    rise_FA = np.maximum(asymptotes - floors[:, None], CLEAR)  # Plateaus below have no prior.
-    below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
-    density_SFA: Floats = (below_SFA[:-1] - below_SFA[1:]) * SHARES / rise_FA
-    return density_SFA
-
-
-@lru_cache(maxsize=1)
-def _table() -> tuple[Floats, Floats]:
-    """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
-    from scipy.special import betainc, expit
-
-    places = np.linspace(-LOGITS, LOGITS, TABLE)
-    at = expit(places)[:, None]
-    edges_S = (np.arange(SHARES) + 0.5) / SHARES
-    below = betainc(CONCENTRATION * at, CONCENTRATION * (1 - at), edges_S)
-    steps = np.diff(np.concatenate([np.zeros_like(at), below, np.ones_like(at)], axis=1), axis=1)
-    return places, steps
-
-
 @lru_cache(maxsize=64)
 def _steps_at(curves: Curves, size: float) -> Floats32:
     """Return the probability of each step of the share that a run of a size learns: M x K x S."""
     from scipy.special import expit, logit
 
-    places, steps = _table()
+    places, steps = share_table()
     share = np.clip(curves.share(size), expit(-LOGITS), expit(LOGITS))
     at = (logit(share) - places[0]) / (places[1] - places[0])
     below = np.minimum(at.astype(np.intp), TABLE - 2)

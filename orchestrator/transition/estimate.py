@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.transition.curves import BINS, KINDS, LUCK, RISEN, Crossing, Curves, curves_for, levelling_off
+from orchestrator.transition.curves import KINDS, LUCK, Curves, curves_for, levelling_off
+from orchestrator.transition.grids import BINS, Crossing
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
@@ -34,6 +35,8 @@ LEVELLING_PRIOR = 0.5
 """Prior probability that a curve levels off, once the runs show a sign of it."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
+RISEN = 0.15
+"""Minimum distance of the mean accuracy of large models above the floor, for a curve that levels off."""
 REACHED = 0.9
 """Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
 UNLIKELY = 0.2
@@ -41,9 +44,11 @@ UNLIKELY = 0.2
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
 UNKNOWN = Estimate(None, None, None)
+"""Estimate of which nothing is known."""
 WITHIN = np.linspace(-0.4, 0.4, 5)
 """Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
 DENSITY_BINS = 96
+"""Number of bins of a transition's density, which figures show."""
 ACCURACY_BINS = 400
 """Number of bins of accuracy in [0, 1] for quantiles. A bin of 0.0025 is far below the resolution of a figure."""
 
@@ -61,7 +66,8 @@ class Placed:
 
     def quantiles(self, probabilities: Sequence[float]) -> list[float]:
         """Return quantiles in ln size, infinite if they fall on flat curves."""
-        cumulative, wanted = self._cumulative, np.array(probabilities)
+        cumulative = self._cumulative
+        wanted = np.array(probabilities)
         index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
         places = self.bins.start + (index + 0.5) * self.bins.width
         return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
@@ -88,6 +94,7 @@ class Posterior:
         """Mean asymptote of the curves that do not level off, given that the task is learned."""
         self.p_levels_off = 0.0
         self._levelling: tuple[Curves, Floats] | None = None
+        # Whether a plateau is possible is judged by the rising curves alone, which are all that has weight so far.
         if (needed := self._may_level_off(points)) is None:
             return
         levelling = levelling_off(self.curves)
@@ -115,6 +122,7 @@ class Posterior:
         if np.mean([point.final for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
         low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
+        # The first of these that some run is at or above. The largest tested size always is.
         start = next(size for size in (high, middle, largest) if size <= largest)
         if np.mean([point.final for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
@@ -160,7 +168,7 @@ def _weights(curves: Curves, points: Sequence[Point]) -> tuple[float, Floats, fl
     """Return the log likelihood of the points averaged over a grid, the weights of its rising curves summed over kinds,
     and the weight of its flat curves."""
     unnormalized = curves.log_prior + curves.log_likelihood_of(points)
-    best = unnormalized.max()
+    best = unnormalized.max()  # Relative to it, because the likelihoods of many runs underflow.
     weights = np.exp((unnormalized - best).astype(np.float32)).astype(np.float64)
     total = float(weights.sum())
     rising = weights[: curves.cells]
@@ -187,7 +195,9 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     level = LEVEL * posterior.mean_top
     if np.mean([point.floor for point in ordered]) > LEVEL * posterior.rising_top - NEAR_LEVEL:
         return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
-    curves, placed, learned = posterior.curves, posterior.relative, learned_sizes(ordered, level)
+    curves = posterior.curves
+    placed = posterior.relative
+    learned = learned_sizes(ordered, level)
     below = placed.probability_below(ordered[0].size)
     above = 1 - placed.probability_below(ordered[-1].size)
     verdict, relative = _judge(_estimate(curves, placed, learned), learned, sizes, below, above)
@@ -211,7 +221,8 @@ def _judge(
 ) -> tuple[Verdict, Estimate]:
     """Return the verdict, and the estimate censored accordingly. ``learned`` is by tested size, ascending; ``below``
     and ``above`` are the probabilities that the transition is below and above the tested sizes."""
-    smallest, largest = min(learned), max(learned)
+    smallest = min(learned)
+    largest = max(learned)
     if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
     if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
@@ -231,7 +242,7 @@ def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Es
     smallest, largest = curves.smallest, curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
-    both = len(set(learned.values())) == 2
+    both = len(set(learned.values())) == 2  # Otherwise no tested sizes bracket the median.
     return Estimate(
         middle if both and smallest <= middle <= largest else None,
         min([low, *under[-1:]]) if low >= smallest and not all(learned.values()) else None,

@@ -23,8 +23,10 @@ REACH = math.log(24)
 """Maximum distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05
 """Maximum distance between two midpoints, in ln size."""
-LEAST, MOST = 0.01, 0.99
-"""Limits of every curve, so that a single run cannot rule a curve out."""
+LEAST = 0.01
+"""Lowest probability on every curve, so that a single run cannot rule a curve out."""
+MOST = 0.99
+"""Highest probability on every curve."""
 
 
 class Surrogate:

@@ -25,10 +25,14 @@ look like runs that did not."""
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One run: its ``accuracy`` and the accuracy ``floor`` of the best constant answer, in [0, 1].
+    """What one run shows about a task: its test accuracy and the accuracy of the best constant answer, in [0, 1].
 
-    A run that ended early because its outcome was ``settled`` has learned (True) or was given up (False). What its
-    accuracy would have been at the end is unknown.
+    Searchers choose the next runs from points, and estimates are fitted to them.
+
+    Attributes:
+        settled: Whether the run learned, if it ended early because its outcome was settled. What its accuracy would
+            have been at the end is then unknown. None if it was trained to its end.
+        cost: Seconds on the run's device, 0 if unknown. Estimates do not depend on it.
     """
 
     size: int
@@ -36,6 +40,7 @@ class Point:
     accuracy: float
     floor: float
     settled: bool | None = field(default=None, compare=False)
+    cost: float = field(default=0.0, compare=False)
 
     @property
     def final(self) -> float:

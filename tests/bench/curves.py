@@ -21,13 +21,14 @@ import numpy as np
 
 from orchestrator.report.answer import answer
 from orchestrator.report.claims import claim_of
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.simulation import simulate
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Direction
+from orchestrator.transition.types import Point
 from tests.bench.machine import describe
 from trainables.base import Outcome, Status
 
@@ -130,14 +131,14 @@ def play(aim: str, slots: int, seeds: int | None, name: str, key: int) -> Played
     spec, truth = spec_of(aim, name, seeds), TRUTHS[name]
     searcher = searcher_of(spec)
 
-    def world(request: Request) -> Observation:
+    def world(request: Request) -> Point:
         is_mix = request.mix == MIX
         drawn = np.random.default_rng([key, is_mix, request.size, request.seed])
         data = np.random.default_rng([key, is_mix, request.seed, 1])
         size = request.size * math.exp(truth.interaction * data.normal())
         learned = drawn.random() < (truth.mix if is_mix else truth.baseline)(size)
         cost = truth.cost(request.size) * (1 + 0.05 * drawn.random())
-        return Observation(LEARNED if learned else FLOOR, FLOOR, cost)
+        return request.point(LEARNED if learned else FLOOR, FLOOR, cost)
 
     trace = simulate(searcher, world, slots)
     ended = []

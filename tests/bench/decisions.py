@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Pairs
+from orchestrator.transition.types import Point
 from tests.bench.machine import describe
 
 SIZES = (7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
@@ -25,19 +26,19 @@ WINDOW = 200
 """Decisions in one row of the table."""
 
 
-def outcome(place: int, request: Request) -> Observation:
+def outcome(place: int, request: Request) -> Point:
     """Return the drawn outcome of a run of the mix at ``place``."""
     chance = 1 / (1 + math.exp(-4 * math.log(request.size / (14 + place / 3))))
     learned = np.random.default_rng([place, request.size, request.seed]).random() < chance
-    return Observation(0.98 if learned else 0.2, 0.15, request.size * 0.1)
+    return request.point(0.98 if learned else 0.2, 0.15, request.size * 0.1)
 
 
 def twin_of(searcher: Pairs) -> Pairs:
     """Return a new searcher with the same results and blocks."""
     twin = Pairs(searcher.problem, aim="locate", max_runs=searcher.settings.max_runs)
     twin.restore(searcher.blocks)
-    for request, observation in searcher.results.items():
-        twin.tell(request, observation)
+    for request, point in searcher.results.items():
+        twin.tell(request, point)
     return twin
 
 

@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Direction, compare, counted
+from orchestrator.transition.types import Point
 from tests.bench.machine import describe
 from tests.bench.pool import Pool, recipes_of
 
@@ -40,17 +41,17 @@ FALLS_FROM = 18
 RESHAPED = "start_0.2"
 
 
-def _failing(run: Observation, rng: np.random.Generator, share: float) -> Observation:
+def _failing(run: Point, rng: np.random.Generator, share: float) -> Point:
     if rng.random() >= share:
         return run
     return replace(run, accuracy=max(run.floor + 0.03 * float(rng.normal()), 0.0))
 
 
-def _lower(run: Observation, share: float) -> Observation:
+def _lower(run: Point, share: float) -> Point:
     return replace(run, accuracy=min(run.accuracy, run.floor + share * (run.accuracy - run.floor)))
 
 
-SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]] = {
+SHAPES: dict[str, Callable[[Point, int, np.random.Generator], Point]] = {
     "": lambda run, size, rng: run,
     "0.7 of the rise": lambda run, size, rng: _lower(run, 0.7),
     "0.85 of the rise": lambda run, size, rng: _lower(run, 0.85),
@@ -120,7 +121,7 @@ def draw(cell: Cell, play: Play, key: int) -> Drawn:
     problem = searcher.problem
     bar = spec.search.settings.get("learned", LEARNED)
 
-    def shaped(request: Request) -> Observation:
+    def shaped(request: Request) -> Point:
         noise = np.random.default_rng([key, problem.mixes.index(request.mix), request.size, request.seed, 1])
         run = SHAPES[cell.shape](world(request), request.size, noise)
         learned = learned_runs({request: run}, bar)[request.mix, request.size, request.seed]

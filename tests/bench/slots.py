@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Aim, Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
 from orchestrator.transition.evidence import compare, counted
+from orchestrator.transition.types import Point
 from trainables.base import Parameters
 
 SIZES = (7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
@@ -54,14 +55,14 @@ def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
     problem = Problem(names, SIZES, tuple(range(SEEDS)), tuple((mix, names[0]) for mix in names[1:]), parameters)
     searcher = Pairs(problem, aim=aim, max_runs=MOST_RUNS)
 
-    def world(request: Request) -> Observation:
+    def world(request: Request) -> Point:
         place = names.index(request.mix)
         middle = MIDDLE / (math.sqrt(SAVING) if place else 1.0)
         chance = 0.97 / (1 + math.exp(-SLOPE * math.log(request.size / middle)))
         rng = np.random.default_rng([key, place, request.size, request.seed])
         learned = rng.random() < chance
         cost = (request.size / SIZES[-1]) * (1 + 0.2 * rng.random())
-        return Observation(0.98 if learned else 0.2, 0.15, cost)
+        return request.point(0.98 if learned else 0.2, 0.15, cost)
 
     decided: dict[str, tuple[int, float]] = {}
 

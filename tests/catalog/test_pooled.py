@@ -12,7 +12,6 @@ from orchestrator.catalog.pooled import pool
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import LEARNED, Block, Direction, compare, counted
 from tests.catalog.fabricated import failed, runs_of, write_sweep
@@ -38,8 +37,8 @@ def test_disjoint_seeds_add_their_runs_and_pairs(home: Home) -> None:
     assert pooled.answer.mix("add").runs == 15
     comparison = pooled.answer.mix("add+prod").comparison
     assert comparison is not None
-    observed = {run.request: observe(run.outcome, "add") for sweep in (first, second) for run in sweep.runs}
-    pairs = counted((*first.blocks, *second.blocks), learned_runs(observed, LEARNED))
+    results = {run.request: run.point("add") for sweep in (first, second) for run in sweep.runs}
+    pairs = counted((*first.blocks, *second.blocks), learned_runs(results, LEARNED))
     assert (len(pairs), comparison) == (15, compare(pairs, first.spec.make_family().parameters))
     assert comparison.decided is Direction.FEWER
     alone = [sweep.answer.mix("add+prod").comparison for sweep in pooled.sweeps]

@@ -27,7 +27,7 @@ def test_a_finished_sweep_is_read_completely(home: Home) -> None:
     assert stored.state is State.FINISHED
     assert [run.config for run in stored.runs] == runs_of(sweep.spec)
     assert stored.training == ()
-    assert {run.found_in for run in stored.runs} <= {""}
+    assert {run.trained_for for run in stored.runs} <= {""}
     value = stored.answer.mix("add").target.transition.relative.value
     assert value is not None
     assert 35 < value < 60

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
+from orchestrator.search.base import Problem, Request, Results, Searcher
+from orchestrator.transition.types import Point
 from tests.simulation.truths import Truth, TruthKind, draw
 
-World = Callable[[Request], Observation | None]
+World = Callable[[Request], Point | None]
 
 SIZES = (8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128)
 PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2), (("add+prod", "add"),))
@@ -17,12 +18,12 @@ PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2), (("add+prod", "add"),))
 
 def flat(accuracy: float) -> World:
     """Return a world in which every run ends with the same accuracy."""
-    return lambda request: Observation(accuracy, 0.2, float(request.size))
+    return lambda request: request.point(accuracy, 0.2, float(request.size))
 
 
 def step(at: int) -> World:
     """Return a world in which exactly the sizes from ``at`` on learn, with every seed."""
-    return lambda request: Observation(0.97 if request.size >= at else 0.2, 0.2, float(request.size))
+    return lambda request: request.point(0.97 if request.size >= at else 0.2, 0.2, float(request.size))
 
 
 def mixed(seed: int = 0) -> World:
@@ -37,10 +38,10 @@ def mixed(seed: int = 0) -> World:
 def coin(seed: int) -> World:
     """Return a world in which a run of any size learns by chance."""
 
-    def outcome(request: Request) -> Observation:
+    def outcome(request: Request) -> Point:
         place = (seed, len(request.mix), request.size, request.seed)
         learned = np.random.default_rng(place).random() < 0.5
-        return Observation(0.97 if learned else 0.2, 0.2, float(request.size))
+        return request.point(0.97 if learned else 0.2, 0.2, float(request.size))
 
     return outcome
 
@@ -48,7 +49,7 @@ def coin(seed: int) -> World:
 def failing(world: World, every: int) -> World:
     """Return the world with a fixed share of failed runs."""
 
-    def outcome(request: Request) -> Observation | None:
+    def outcome(request: Request) -> Point | None:
         broken = (request.size * 7 + request.seed * 3 + len(request.mix)) % every == 0
         return None if broken else world(request)
 

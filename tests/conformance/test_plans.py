@@ -14,10 +14,10 @@ from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.job_list import JobList
 from orchestrator.machine.jobs import Job, Plan, job_of
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan
-from orchestrator.tuning_study import Tuner, observe_learning
+from orchestrator.sweep.tuning_plan import TuningPlan
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Arm, Outcome, Status
@@ -53,10 +53,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakePlan]:
     sweep = create_sweep(SPECS[request.param], Home(tmp_path))
     with closing(Journal(sweep.files.journal)) as journal:
         if request.param == "tuning":
-            target = sweep.spec.target
-            yield lambda: StudyPlan(
-                sweep, Tuner(sweep.spec), journal, observe=lambda run: observe_learning(run.outcome, target)
-            )
+            yield lambda: TuningPlan(sweep, journal)
         else:
             yield lambda: StudyPlan(sweep, searcher_of(sweep.spec), journal)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import learned_runs
 from orchestrator.transition.evidence import ERROR, LEARNED, Comparison, compare, counted
+from orchestrator.transition.types import Point
 from tests.conformance.searchers import PROBLEM, World, coin, drive, mixed, step
 from trainables.base import Parameters
 
@@ -31,7 +32,7 @@ OTHERS: dict[tuple[str, str], Any] = {
 """A value for each setting that is not its default."""
 
 
-def apart(request: Request) -> Observation | None:
+def apart(request: Request) -> Point | None:
     """A world in which ``add+prod`` is learned at smaller sizes than ``add``."""
     chance = coin(1)(request)
     assert chance is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from tests.conformance.searchers import PROBLEM, SIZES, World, coin, drive, failing, flat, mixed, step
 
@@ -76,8 +76,8 @@ def test_ignores_repeated_results(make: Make) -> None:
     searcher, twin = make(PROBLEM), make(PROBLEM)
     drive(searcher, mixed(3), 3, order=5, stop=9)
     twin.restore(searcher.blocks)
-    for request, observation in searcher.results.items():
-        for repeated in (observation, observation, Observation(0.0, 0.2), None):
+    for request, point in searcher.results.items():
+        for repeated in (point, point, request.point(0.0, 0.2), None):
             twin.tell(request, repeated)
     assert twin.results == searcher.results
     assert twin.choose((), 8) == searcher.choose((), 8)
@@ -119,8 +119,8 @@ def test_resumes_with_the_runs_of_an_uninterrupted_search(make: Make) -> None:
     drive(whole, mixed(7), 1)
     drive(broken, mixed(7), 1, stop=len(whole.results) // 2)
     resumed.restore(broken.blocks)
-    for request, observation in reversed(broken.results.items()):
-        resumed.tell(request, observation)
+    for request, point in reversed(broken.results.items()):
+        resumed.tell(request, point)
     assert drive(resumed, mixed(7), 1) == whole.results
     assert resumed.blocks == whole.blocks
 
@@ -168,8 +168,8 @@ def test_ends_on_tiny_problems(make: Make, problem: Problem, accuracy: float) ->
 def test_accepts_runs_outside_the_problem(make: Make) -> None:
     """The journal of an extended sweep may contain other sizes and seeds."""
     searcher = make(PROBLEM)
-    searcher.tell(Request("add", 31, 0), Observation(0.2, 0.2, 31.0))
-    searcher.tell(Request("add", 40, 17), Observation(0.97, 0.2, 40.0))
-    searcher.tell(Request("other", 40, 0), Observation(0.97, 0.2, 40.0))
+    searcher.tell(Request("add", 31, 0), Request("add", 31, 0).point(0.2, 0.2, 31.0))
+    searcher.tell(Request("add", 40, 17), Request("add", 40, 17).point(0.97, 0.2, 40.0))
+    searcher.tell(Request("other", 40, 0), Request("other", 40, 0).point(0.97, 0.2, 40.0))
     drive(searcher, step(40), 2, order=13)
     assert all(progress.done for progress in searcher.progress())

@@ -13,7 +13,7 @@ from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
 from orchestrator.home.directories import Home
-from orchestrator.sweep.run import check_room
+from orchestrator.sweep.starting import check_room
 from orchestrator.system import hardware
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Limits

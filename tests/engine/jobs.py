@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from orchestrator.engine.base import StackJob
+from orchestrator.engine.messages import StackJob
 from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 

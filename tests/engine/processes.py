@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.base import DeviceLostError, StackReport
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.messages import DeviceLostError, StackReport
 
 if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker

@@ -20,16 +20,16 @@ from unittest.mock import patch
 
 import pytest
 
-from orchestrator.engine.base import StackReport
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.messages import StackReport
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal, recall
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
@@ -187,7 +187,7 @@ class Bench:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        with patch("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0)), self.make(self.sweep.spec.resources) as engine:
+        with patch("orchestrator.engine.retries.WAITS_S", (0.0, 0.0)), self.make(self.sweep.spec.resources) as engine:
             assert engine.slots >= 1
             assert engine.describe()
             assert engine.death() == ""

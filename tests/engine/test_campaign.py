@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine.base import RunReport, StackReport
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall
@@ -18,7 +18,7 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.search.base import Request
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan

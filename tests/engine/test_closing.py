@@ -162,7 +162,7 @@ def test_a_learner_that_cannot_be_restored_is_closed(tmp_path: Path) -> None:
 def test_the_local_engine_closes_every_learner_and_removes_its_files(
     haste: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0,))
     if haste == 3:
         run_here(closing_spec(haste), tmp_path)
     else:

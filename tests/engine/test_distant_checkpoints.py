@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.base import FarewellError, StackJob, StackReport
 from orchestrator.engine.distant_checkpoints import DepotError
+from orchestrator.engine.messages import FarewellError, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
 from orchestrator.home.directories import Home

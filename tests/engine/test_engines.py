@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
-from orchestrator.engine.base import StackReport
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.local_engine import LocalEngine
+from orchestrator.engine.messages import StackReport
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.machine.resources import Resources

@@ -32,7 +32,7 @@ MONITOR = (
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0, 0.0))
 
 
 def died(reason: str) -> ActorDiedError:

@@ -114,7 +114,7 @@ def test_a_list_continues_after_its_driver_was_killed(tmp_path: Path) -> None:
 def test_a_list_survives_a_killed_worker_a_stop_and_a_resume(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0, 0.0))
     Home(tmp_path).sweep("list-1").directory.mkdir(parents=True)
     (tmp_path / "log.dies").write_text("4")
 

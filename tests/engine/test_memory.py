@@ -54,7 +54,7 @@ def test_without_a_checkpoint_the_halves_start_over(tmp_path: Path) -> None:
 def test_a_single_run_that_does_not_fit_stops_the_sweep_without_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0,))
     wanted = scripted(tmp_path / "log", {"room": 0, "grows_at": 1}, sizes=[16, 32])
     with pytest.raises(SweepError, match="even one run at units 16 does not fit in memory"):
         run_here(wanted, tmp_path)

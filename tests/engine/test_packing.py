@@ -18,7 +18,7 @@ from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.machine.resources import Resources
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks import settled
+from orchestrator.stacks import choose_stacks
 from orchestrator.system.errors import SweepError
 from tests.scripted import FAMILY, Event, events
 from tests.sweep.sweeps import ended, printed, quiet, run_here, spec
@@ -107,7 +107,7 @@ def test_stacks_are_placed_on_nodes_with_the_resources_they_ask_for(
     resources = {"gpu_per_stack": share, "max_stack": 1}
     sleep = {"pace_s": 0.5, "meet": slots}
     wanted_spec = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
-    assert stacks_at_once(settled(wanted_spec, existing), existing) == slots
+    assert stacks_at_once(choose_stacks(wanted_spec, existing), existing) == slots
     output = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
     assert most_at_once(output) == slots
     assert {turn.gpus for turn in output} == ({"0"} if share else {""})
@@ -156,7 +156,7 @@ def test_scripts_that_fill_a_gpu_together_get_larger_shares_of_it(cluster: MakeC
 def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
     cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0,))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0,))
     address = cluster({"num_cpus": 1, "num_gpus": 1})
     resources = {"gpu_per_stack": 0.3, "max_stack": 1}
     wanted = spec(family=FAMILY, sizes=[16], seeds=1, mixes=["add"], resources=resources, settings={"room": 0})

@@ -38,7 +38,7 @@ from trainables.tasks.texts import load_dataset
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.engine.campaign.WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr("orchestrator.engine.retries.WAITS_S", (0.0, 0.0))
 
 
 @pytest.fixture

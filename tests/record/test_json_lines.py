@@ -46,7 +46,14 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
     [sweep] = [line for identity, line in records.items() if identity[1] == "sweep"]
     assert sweep["state"] == "finished"
     assert sweep["params"]["mixes"] == "add, add+prod"
-    assert json.loads(sweep["texts"]["answer.json"])["target"] == "add"
+    answer = json.loads(sweep["texts"]["answer.json"])
+    assert answer["target"] == "add"
+    transitions = [line for identity, line in records.items() if identity[1] == "transition"]
+    for mix in (*answer["mixes"], *(json.loads(line["texts"]["transition.json"]) for line in transitions)):
+        # How long a run took is in its own record: an answer must not change with it.
+        assert {tuple(point) for task in mix["tasks"] for point in task["transition"]["points"]} == {
+            ("size", "seed", "accuracy", "floor", "settled")
+        }
     outcomes = {entry.key: entry.outcome for entry in recall(only_sweep(tmp_path)).ended}
     for line in records.values():
         if line["kind"] == "run":

@@ -9,22 +9,23 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request, requests_of
+from orchestrator.search.base import Problem, Request, requests_of
 from orchestrator.search.ledger import ComparedRuns
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.transition.evidence import growth_of, has_learned, pair_of
+from orchestrator.transition.types import Point
 
 SIZES = (8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 
 
-def outcome(place: int, run: Request) -> Observation | None:
+def outcome(place: int, run: Request) -> Point | None:
     """Return the drawn outcome of a run of the mix at ``place``. Some fail, and the cost of some is unknown."""
     drawn = float(np.random.default_rng([place, run.size, run.seed]).random())
     if drawn > 0.95:
         return None
     learned = drawn < 1 / (1 + math.exp(-4 * math.log(run.size / (14 + 3 * place))))
-    return Observation(0.98 if learned else 0.2, 0.15, 0.0 if drawn > 0.9 else run.size * (0.1 + drawn))
+    return run.point(0.98 if learned else 0.2, 0.15, 0.0 if drawn > 0.9 else run.size * (0.1 + drawn))
 
 
 def check_sums(searcher: Pairs) -> None:
@@ -76,8 +77,8 @@ def anew(searcher: Pairs) -> Pairs:
     twin.restore(searcher.blocks)
     results = list(searcher.results.items())
     random.Random(len(results)).shuffle(results)
-    for request, observation in results:
-        twin.tell(request, observation)
+    for request, point in results:
+        twin.tell(request, point)
     for mix in searcher.stopped:
         twin.stop(mix)
     return twin

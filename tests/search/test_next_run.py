@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
@@ -63,7 +63,9 @@ def test_prefers_smaller_sizes_if_cost_rises_with_size() -> None:
     def next_size(exponent: float) -> int:
         searcher = Pairs(ONE)
         for size, accuracy in ((256, 0.97), (8, 0.2)):
-            searcher.tell(Request("add", size, 0), Observation(accuracy, 0.2, float(size) ** exponent))
+            searcher.tell(
+                Request("add", size, 0), Request("add", size, 0).point(accuracy, 0.2, float(size) ** exponent)
+            )
         return searcher.ask(1)[0].size
 
     assert next_size(2.5) < next_size(0.0)
@@ -84,8 +86,10 @@ def test_information_vanishes_at_sizes_whose_outcome_is_known() -> None:
 
 
 def test_costs_follow_a_power_law() -> None:
-    model = cost_model({Request("add", size, 0): Observation(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)})
+    model = cost_model(
+        {Request("add", size, 0): Request("add", size, 0).point(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)}
+    )
     assert model.exponent == pytest.approx(1.3)
     assert model.cost(100) == pytest.approx(3.0 * 100**1.3)
-    unknown = cost_model({Request("add", 8, 0): Observation(0.5, 0.2), Request("add", 16, 0): None})
+    unknown = cost_model({Request("add", 8, 0): Request("add", 8, 0).point(0.5, 0.2), Request("add", 16, 0): None})
     assert unknown.cost(8) == unknown.cost(256)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.next_pair import FEWEST_OPEN
@@ -16,6 +16,7 @@ from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
 from orchestrator.transition.evidence import LEARNED, Comparison, Direction, compare, counted
+from orchestrator.transition.types import Point
 from tests.conformance.searchers import World, drive
 from tests.simulation.truths import Truth, TruthKind, truths_world
 from trainables.base import Parameters
@@ -28,10 +29,10 @@ TWO = Problem(("add", "add+prod"), SIZES, tuple(range(8)), (("add+prod", "add"),
 def world(transitions: dict[str, float], seed: int = 0) -> World:
     """A world in which the probability to learn rises at each mix's own size."""
 
-    def outcome(request: Request) -> Observation:
+    def outcome(request: Request) -> Point:
         rng = np.random.default_rng([seed, len(request.mix), request.size, request.seed])
         chance = 0.95 / (1 + math.exp(-20 * (math.log(request.size) - math.log(transitions[request.mix]))))
-        return Observation(0.98 if rng.random() < chance else 0.2, 0.15, 20.0 + request.size)
+        return request.point(0.98 if rng.random() < chance else 0.2, 0.15, 20.0 + request.size)
 
     return outcome
 
@@ -175,15 +176,15 @@ def test_known_runs_do_not_influence_the_blocks() -> None:
 def resumed(earlier: Searcher, **settings: float) -> Pairs:
     searcher = Pairs(TWO, aim="decide", **settings)
     searcher.restore(earlier.blocks)
-    for request, observation in reversed(earlier.results.items()):
-        searcher.tell(request, observation)
+    for request, point in reversed(earlier.results.items()):
+        searcher.tell(request, point)
     return searcher
 
 
 def test_a_resumed_search_requests_the_second_run_of_a_block() -> None:
     searcher = Pairs(TWO, aim="decide")
     first, second = searcher.ask(2)
-    searcher.tell(first, Observation(0.2, 0.15, 1.0))
+    searcher.tell(first, first.point(0.2, 0.15, 1.0))
     assert resumed(searcher).ask(1) == [second]
 
 

@@ -8,11 +8,12 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.transition.types import Point
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 
 ONE = Problem(("add",), SIZES, (0, 1, 2))
@@ -55,7 +56,7 @@ def test_bisection_waits_for_every_seed_of_a_size() -> None:
     for request in first:
         assert searcher.ask(8) == []
         assert not searcher.done
-        searcher.tell(request, Observation(0.97, 0.2))
+        searcher.tell(request, request.point(0.97, 0.2))
     assert {request.size for request in searcher.ask(8)} == {SIZES[(len(SIZES) - 2) // 2]}
 
 
@@ -70,9 +71,9 @@ def test_a_mix_that_does_not_learn_runs_at_the_largest_size_only(accuracy: float
 def test_bisection_compares_the_mean_with_the_asymptote() -> None:
     """Two of three seeds at 0.95 have a mean below 0.8 x 0.95, although a majority learned."""
 
-    def world(request: Request) -> Observation:
+    def world(request: Request) -> Point:
         weak = request.size < 64 or (request.size == 64 and request.seed == 0)
-        return Observation(0.2 if weak else 0.95, 0.2)
+        return request.point(0.2 if weak else 0.95, 0.2)
 
     searcher = Bisection(ONE)
     drive(searcher, world)
@@ -110,5 +111,5 @@ def test_a_grid_accepts_results_in_any_order(stack: int) -> None:
         chosen = grid.choose((), 5)
         assert list(chosen) == free[: len(chosen)]
         assert 5 - stack < len(chosen) <= 5 or len(chosen) == len(free)
-        grid.tell(plan[place], Observation(0.5, 0.1))
+        grid.tell(plan[place], plan[place].point(0.5, 0.1))
     assert grid.done

@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
 from orchestrator.transition.evidence import ERROR, Pair, compare, counted
+from orchestrator.transition.types import Point
 from trainables.base import Parameters
 
 EARLY = 0.05
@@ -74,10 +75,10 @@ def test_a_shared_baseline_keeps_the_error(shape: str, slots: int) -> None:
     sweeps, wrong = 40, 0
     for key in range(sweeps):
 
-        def world(request: Request, key: int = key) -> Observation:
+        def world(request: Request, key: int = key) -> Point:
             rng = np.random.default_rng([key, FIVE.index(request.mix), request.size, request.seed])
             learned = rng.random() < CURVES[shape](request.size)
-            return Observation(0.98 if learned else 0.2, 0.15, request.size * (EARLY if learned else 1.0))
+            return request.point(0.98 if learned else 0.2, 0.15, request.size * (EARLY if learned else 1.0))
 
         searcher = Pairs(problem, aim="decide", max_runs=24)
         learned = learned_runs(simulate(searcher, world, slots).results, 0.8)
@@ -103,10 +104,10 @@ def best_of_twelve(sweeps: int) -> dict[str, int]:
     wrong = {"all odds": 0, "divided": 0}
     for key in range(sweeps):
 
-        def world(request: Request, key: int = key) -> Observation:
+        def world(request: Request, key: int = key) -> Point:
             rng = np.random.default_rng([key, request.mix == "joint", request.size, request.seed])
             rise = 1 / (1 + math.exp(-4 * (math.log(request.size / 14) + 0.3 * rng.normal())))
-            return Observation(0.15 + 0.85 * rise, 0.15, request.size)
+            return request.point(0.15 + 0.85 * rise, 0.15, request.size)
 
         for name in wrong:
             for looks, (bar, sizes) in enumerate(analyses):

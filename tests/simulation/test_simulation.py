@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.base import Problem, Request
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
 from orchestrator.simulation import compare, continued, outlook, simulate, stacks
@@ -16,7 +16,9 @@ RUNS = len(PROBLEM.mixes) * len(SIZES) * len(PROBLEM.seeds)
 
 
 def test_workers_divide_the_time_not_the_cost() -> None:
-    alone, many = (simulate(Grid(PROBLEM), lambda request: Observation(0.97, 0.2, 1.0), workers) for workers in (1, 6))
+    alone, many = (
+        simulate(Grid(PROBLEM), lambda request: request.point(0.97, 0.2, 1.0), workers) for workers in (1, 6)
+    )
     assert len(alone.results) == len(many.results) == RUNS
     assert alone.cost == many.cost == alone.wall == RUNS
     assert many.wall == pytest.approx(alone.wall / 6)
@@ -79,7 +81,7 @@ def searched(learned: list[tuple[bool, bool]], size: int, max_runs: int) -> Pair
     searcher.restore(Block(*PAIR, size, size, seed) for seed in range(len(learned)))
     for seed, outcomes in enumerate(learned):
         for mix, good in zip(PAIR, outcomes, strict=True):
-            searcher.tell(Request(mix, size, seed), Observation(float(good), 0.0, float(size)))
+            searcher.tell(Request(mix, size, seed), Request(mix, size, seed).point(float(good), 0.0, float(size)))
     return searcher
 
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 import numpy as np
 from scipy.optimize import brentq
 
-from orchestrator.search.base import Observation, Problem
+from orchestrator.search.base import Problem
 from orchestrator.simulation import World
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import LEVEL, Point
 
 
 class TruthKind(StrEnum):
@@ -107,8 +107,8 @@ class Truth:
             x += float(np.random.default_rng([self.key, size]).normal(0, JITTER))
         return self._curve(x - self.midpoint)
 
-    def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
-        """Return the observation of a run: the same for the same (truth, size, seed). Its cost is ``size **
+    def run(self, size: int, seed: int, cost_exponent: float) -> Point:
+        """Return what a run shows, the same for the same (truth, size, seed). Its cost is ``size **
         cost_exponent``."""
         rng = np.random.default_rng([self.key, size, seed + 1])
         share = self.share(size)
@@ -123,7 +123,7 @@ class Truth:
             rise = self.asymptote - self.floor
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
-        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
+        return Point(size, seed, min(max(accuracy, 0.0), 1.0), self.floor, cost=float(size) ** cost_exponent)
 
     def _scattered(self, learned: bool, rng: np.random.Generator) -> float:
         """Return the accuracy of a run of a scattered truth, on a small test set."""

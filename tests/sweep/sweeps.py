@@ -96,7 +96,7 @@ def printed(console: Console) -> str:
 
 def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send this process the first Ctrl-C after ``count`` worker reports."""
-    from orchestrator.engine.base import StackReport
+    from orchestrator.engine.messages import StackReport
     from orchestrator.engine.worker import StackWorker  # Imported here because it needs torch.
 
     advance = StackWorker.advance

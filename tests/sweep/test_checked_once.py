@@ -15,7 +15,7 @@ from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.space.mistakes import Mistake
 from orchestrator.space.spaces import load_space, names, variant_names
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import settled
+from orchestrator.stacks import choose_stacks
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.cli.program import Program
@@ -118,7 +118,7 @@ def test_a_default_that_could_not_be_read_back_is_refused_where_it_enters(workpl
 @pytest.mark.parametrize("hardware", [Hardware(2, 8.0), Hardware(16, 64.0, 1, "H100", 80.0)])
 def test_values_chosen_for_a_machine_are_those_of_a_checked_copy(name: str, hardware: Hardware) -> None:
     for variant in variant_names(name, "smoke") or (None,):
-        spec = settled(load_space(name, "smoke", variant=variant), hardware)
+        spec = choose_stacks(load_space(name, "smoke", variant=variant), hardware)
         copy = spec.model_copy(update={})
         assert copy == spec
         assert copy.to_yaml() == spec.to_yaml()

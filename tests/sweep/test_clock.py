@@ -14,8 +14,8 @@ from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.jobs import Job
 from orchestrator.search.base import Request
-from orchestrator.space.observations import searcher_of
-from orchestrator.space.runs import Run, observer_of
+from orchestrator.space.problem import searcher_of
+from orchestrator.space.runs import Run, search_points
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan
@@ -65,9 +65,9 @@ def cost(spec: SweepSpec, size: int, steps: int, seconds: float) -> float:
     request = Request("add", size, 0)
     measures = {"seconds": seconds}
     ended = Outcome(Status.FINISHED, steps, {"add": 0.5}, {"add": 0.1}, measures=measures)
-    observation = observer_of(spec)(Run(request, spec.config(request), ended))
-    assert observation is not None
-    return observation.cost
+    point = search_points(spec)(Run(request, spec.config(request), ended))
+    assert point is not None
+    return point.cost
 
 
 @needs_native_step

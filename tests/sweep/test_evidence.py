@@ -9,7 +9,7 @@ import pytest
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.search.base import requests_of
-from orchestrator.space.observations import searcher_of
+from orchestrator.space.problem import searcher_of
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction
 from tests.sweep.sweeps import interrupt_after, only_sweep, run_here, spec

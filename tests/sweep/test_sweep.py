@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.engine.base import StackReport
+from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home import sweeps
 from orchestrator.home.directories import Home

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cost import STARTUP_S
 from orchestrator.engine.run_table import RunState, TableRun
-from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.sweep.monitor import Monitor, time_left
 from orchestrator.terminal.live_view import status_line
@@ -30,7 +30,7 @@ def test_the_time_left_of_a_grid_follows_from_the_ended_runs(slower: int) -> Non
     """Of six runs that are expected to take a second a unit, two have ended and one is half done."""
     searcher = grid()
     for request in searcher.ask(3)[:2]:
-        searcher.tell(request, Observation(0.2, 0.1, float(slower * request.size)))
+        searcher.tell(request, request.point(0.2, 0.1, float(slower * request.size)))
     (half,) = searcher.pending
     left = sum(request.size for request in grid().ask(6)) - sum(run.size for run in searcher.results) - half.size / 2
     result = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from orchestrator.cost import make_plan
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks import settled
+from orchestrator.stacks import choose_stacks
 from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.terminal.briefing import print_plan, print_start
 from tests.sweep.sweeps import printed, quiet, spec
@@ -89,7 +89,7 @@ def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.
 def test_the_estimate_of_a_comparison_spans_equal_and_different_mixes() -> None:
     """On flat sums, six sweeps of `quick` took 10 to 18 runs (tests/bench/results/flat.md); equal mixes take more."""
     machine = Hardware(2, 8)
-    plan = make_plan(settled(load_space("add_vs_add_prod", "quick", hardware=machine), machine), machine)
+    plan = make_plan(choose_stacks(load_space("add_vs_add_prod", "quick", hardware=machine), machine), machine)
     assert plan.runs_at_best <= 10
     assert plan.runs_at_worst >= 18
     assert plan.seconds_at_best < plan.seconds_at_worst

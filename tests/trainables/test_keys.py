@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.space.spaces import load_space, names, variant_names
-from orchestrator.space.spec import SCRIPT
+from orchestrator.space.written_spec import SCRIPT
 from tests.cli.program import ROOT
 from trainables.base import Arm, Family, Mix, RunConfig, Start, Until
 from trainables.contract.runs import run_key

@@ -8,9 +8,8 @@ import pytest
 
 from orchestrator.report.answer import GivenUp, answer
 from orchestrator.report.words.findings import caveats, late_words
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.evidence import has_learned
@@ -84,13 +83,12 @@ def test_a_settled_outcome_decides_whether_a_run_learned() -> None:
     curve = (Evaluation(40, 0.5, {"add": 0.5}),)
     for settled, accuracy in ((1.0, 0.7), (0.0, 0.95)):
         outcome = Outcome(Status.FINISHED, 40, {"add": accuracy}, {"add": 0.2}, curve, {"settled_add": settled})
-        observation, point = observe(outcome, "add"), Run(Request("add", 8, 0), config, outcome).point("add")
-        assert observation is not None
+        point = Run(Request("add", 8, 0), config, outcome).point("add")
         assert point is not None
-        assert (observation.settled, point.settled) == (bool(settled), bool(settled))
-        assert learned_runs({Request("add", 8, 0): observation}, 0.8)["add", 8, 0] is bool(settled)
+        assert point.settled is bool(settled)
+        assert learned_runs({Request("add", 8, 0): point}, 0.8)["add", 8, 0] is bool(settled)
         assert has_learned(accuracy, 0.2) is not bool(settled)
-    assert learned_runs({Request("add", 8, 0): Observation(0.95, 0.2)}, 0.8)["add", 8, 0] is True
+    assert learned_runs({Request("add", 8, 0): Request("add", 8, 0).point(0.95, 0.2)}, 0.8)["add", 8, 0] is True
 
 
 def test_late_learners_are_counted_and_said_by_mix() -> None:

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from orchestrator.transition import curves as grids
+from orchestrator.transition import scatter
 from orchestrator.transition.curves import Curves, curves_for, levelling_off
 from orchestrator.transition.types import Floats, Point
 
@@ -28,23 +29,23 @@ def plain_density(curves: Curves, size: int, accuracy: float, cell: Sequence[int
     grid, floor = curves.grid, float(curves.floors[floored])
     asymptote, lapse = float(grid.asymptotes[top]), float(grid.lapses[lapsed])
     share = 1 / (1 + math.exp(-grid.slopes[slope] * (math.log(size) - curves.midpoints[midpoint])))
-    nothing = float(grids.not_learned(accuracy, np.array([floor]))[0])
+    nothing = float(scatter.not_learned(accuracy, np.array([floor]))[0])
     learned = float(grid.learned(accuracy)[top])
     if kind == 0:
         chance = share * (1 - lapse)
-        return chance * learned + (1 - chance) * nothing + (1 + chance) * grids.OUTLIER
+        return chance * learned + (1 - chance) * nothing + (1 + chance) * scatter.OUTLIER
     if kind == 1:
         steps = grids._steps_at(curves, size)[midpoint, slope]
-        rise = max(asymptote - floor, grids.CLEAR)
-        edges = (np.arange(grids.SHARES) + 0.5) / grids.SHARES
-        below = ndtr((accuracy - floor - edges * rise) / grids.BLUR)
-        density = float(steps @ [nothing, *((below[:-1] - below[1:]) * grids.SHARES / rise), learned])
+        rise = max(asymptote - floor, scatter.CLEAR)
+        edges = (np.arange(scatter.SHARES) + 0.5) / scatter.SHARES
+        below = ndtr((accuracy - floor - edges * rise) / scatter.BLUR)
+        density = float(steps @ [nothing, *((below[:-1] - below[1:]) * scatter.SHARES / rise), learned])
     else:
         rise = asymptote - floor
-        spread = grids.NEAR_FLOOR + (float(grid.near_top[top]) - grids.NEAR_FLOOR) * share
-        spread += grids.BETWEEN * share * (1 - share) * rise
-        density = (1 - grids.OUTLIER) * float(grids.normal(accuracy, floor + rise * share, spread))
-    return (1 - lapse) * density + lapse * nothing + grids.OUTLIER
+        spread = scatter.NEAR_FLOOR + (float(grid.near_top[top]) - scatter.NEAR_FLOOR) * share
+        spread += scatter.BETWEEN * share * (1 - share) * rise
+        density = (1 - scatter.OUTLIER) * float(scatter.normal(accuracy, floor + rise * share, spread))
+    return (1 - lapse) * density + lapse * nothing + scatter.OUTLIER
 
 
 @pytest.mark.parametrize("curves", GRIDS, ids=["rising", "levelling"])
@@ -56,9 +57,9 @@ def test_likelihood_is_that_of_each_kind_of_curve(curves: Curves, size: int, acc
         cell = tuple(int(rng.integers(length)) for length in curves.shape)
         expected = grids.TEMPER * math.log(plain_density(curves, size, accuracy, cell))
         assert log_D[np.ravel_multi_index(cell, curves.shape)] == pytest.approx(expected, abs=2e-3)
-    nothing_F = grids.not_learned(accuracy, curves.floors)
+    nothing_F = scatter.not_learned(accuracy, curves.floors)
     for row, luck in enumerate(grids.LUCK):
-        density_F = luck * float(curves.grid.learned(accuracy).mean()) + (1 - luck) * nothing_F + grids.OUTLIER
+        density_F = luck * float(curves.grid.learned(accuracy).mean()) + (1 - luck) * nothing_F + scatter.OUTLIER
         flat_F = log_D[curves.cells :].reshape(len(grids.LUCK), -1)[row]
         np.testing.assert_allclose(flat_F, grids.TEMPER * np.log(density_F), atol=2e-3)
 

@@ -10,8 +10,10 @@ from trainables.contract.settings import SettingsError
 
 ALL = "all"
 """Every part of a model."""
-BUDGET, RECIPE = " x", " @ "
-"""Separators in the text of an arm of one phase, before its budget and before its recipe."""
+BUDGET = " x"
+"""Separator before the budget in the text of an arm of one phase."""
+RECIPE = " @ "
+"""Separator before the recipe in the text of an arm of one phase."""
 MOST_UNEVEN = 1e6
 """Largest weight in a mix relative to the smallest; a rarer task would hardly ever occur."""
 

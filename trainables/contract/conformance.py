@@ -74,7 +74,8 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
     if not isinstance(tasks, tuple) or not tasks or not all(isinstance(task, str) and task for task in tasks):
         raise BrokenFamilyError(f"tasks() must return a tuple of at least one name; it returned {tasks!r}")
     mixes = [Mix.of(dict.fromkeys(tasks[:count], 1)) for count in range(1, min(len(tasks), 2) + 1)]
-    accepted, refusal = [], ""
+    accepted = []
+    refusal = ""
     for size in sizes or SIZES:
         try:
             for mix in mixes:
@@ -114,8 +115,11 @@ def _settings(case: Case) -> None:
 
 def _numbers(case: Case) -> None:
     for size in case.sizes:
-        run, count = case.run(size=size), case.family.parameters(size)
-        steps, flops, needed = case.family.steps(run), case.family.flops(run), case.family.memory(size)
+        run = case.run(size=size)
+        count = case.family.parameters(size)
+        steps = case.family.steps(run)
+        flops = case.family.flops(run)
+        needed = case.family.memory(size)
         _require(isinstance(count, Parameters), f"parameters({size}) must return Parameters; it returned {count!r}")
         _require(finite(count.total) and finite(count.core), f"parameters({size}) must be finite; it is {count}")
         _require(0 < count.core <= count.total, f"parameters({size}): core must be above 0 and at most total; {count}")
@@ -129,7 +133,9 @@ def _numbers(case: Case) -> None:
 
 
 def _keys(case: Case) -> None:
-    key, shape, run = case.family.key, case.family.shape, case.run()
+    key = case.family.key
+    shape = case.family.shape
+    run = case.run()
     _require(key(run) == key(case.run()), "key() must return the same key for the same run; it returned two keys")
     larger = [case.run(size=size) for size in case.sizes[1:]]
     mixed = [case.run(arm=arm) for arm in range(1, len(case.arms))]
@@ -177,7 +183,8 @@ def _resumed(case: Case) -> str:
         raise Skipped("train has no parameter `resume`, so a killed run begins again at its first step")
     if isinstance(case.family, SimpleFamily):
         return _resumed_simply(case)
-    runs, directory = case.stack(), case.directory / "checkpoint"
+    runs = case.stack()
+    directory = case.directory / "checkpoint"
     validator = ReportValidator(case.family, runs)
     with closing(case.learner(runs)) as learner, closing(case.learner(runs)) as again:
         if any(report.outcome for report in validator.check(learner.advance())):
@@ -191,7 +198,8 @@ def _resumed(case: Case) -> str:
         # Losses are left out because they may be NaN.
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
         steps = [", ".join(str(step) for step, _ in one) or "none" for one in scores]
-        final, other = ended[1].accuracy, resumed[index][1].accuracy
+        final = ended[1].accuracy
+        other = resumed[index][1].accuracy
         rule = f"run {index} must continue from its checkpoint as if it had not stopped"
         given = f"after steps {steps[0]} and the final score {final}; it continued with {steps[1]} and {other}"
         _require(scores[0] == scores[1] and final == other, f"{rule}, with evaluations {given}")
@@ -201,7 +209,8 @@ def _resumed(case: Case) -> str:
 def _resumed_simply(case: Case) -> str:
     """Check that a run continues from the state that it has saved. Other numbers than without a kill are allowed, as
     not every model can be continued exactly."""
-    run, directory = case.run(), case.directory / "checkpoint"
+    run = case.run()
+    directory = case.directory / "checkpoint"
     validator = ReportValidator(case.family, [run])
     with closing(case.learner([run])) as learner, closing(case.learner([run])) as again:
         assert isinstance(learner, SimpleLearner), "a simple family has a learner of its own"
@@ -219,7 +228,8 @@ def _resumed_simply(case: Case) -> str:
         again.restore(directory)
         _, expected = _to_the_end(learner, validator)[0]
         _, outcome = _to_the_end(again, ReportValidator(case.family, [run]))[0]
-    stopped, begun = steps[-1], again.first_step
+    stopped = steps[-1]
+    begun = again.first_step
     _require(
         not 0 < begun <= steps[0],
         f"after step {stopped}, train began again at step {begun}, although it got its state as `resume`",

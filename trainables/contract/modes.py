@@ -24,7 +24,8 @@ def apart(points: Iterator[T]) -> Iterator[T]:
     Modes in context variables (numpy's ``errstate``, ``decimal``) are kept apart for any library. Torch and
     ``warnings`` do not use them, so theirs are listed here.
     """
-    context, own = copy_context(), _Modes()
+    context = copy_context()
+    own = _Modes()
     try:
         while True:
             with own:

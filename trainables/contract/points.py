@@ -23,7 +23,8 @@ class PointLearner(Learner):
     """
 
     def __init__(self, family: Family, run: RunConfig) -> None:
-        self._key, self._run = family.key(run), run
+        self._key = family.key(run)
+        self._run = run
         self._reported_step = 0
         """Last step that was reported. :meth:`_train` skips points up to it, and keeps it up to date."""
         self._reports = self._train()

@@ -53,7 +53,8 @@ class ReportValidator:
         return [self._checked(report) for report in reports]
 
     def _checked(self, report: Report) -> Report:
-        index, run = report.index, self._runs[report.index]
+        index = report.index
+        run = self._runs[report.index]
         where = f"run {index} (mix {run.label}, {self._family.size_axis} {run.size}, seed {run.seed}): its"
         evaluation, outcome = report.evaluation, report.outcome
         ends = evaluation is not None or outcome is not None

@@ -150,7 +150,8 @@ class SimpleFamily(Family):
             if not frozen or "steps" not in {one.name for one in fields(kind)}:
                 raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
             cls.resumes = "resume" in inspect.signature(cls.train).parameters
-        has_words, bar = "words" in vars(cls), cls._checked_bar()
+        has_words = "words" in vars(cls)
+        bar = cls._checked_bar()
         if not has_words and cls.parameter_count is SimpleFamily.parameter_count:
             cls.words = replace(cls.words, parameters=f"units of {cls.size_axis}")
         if not has_words and bar is not None:
@@ -232,7 +233,8 @@ class SimpleLearner(PointLearner):
         return self._handed.state is not None
 
     def save(self, directory: Path) -> None:
-        handed, curve = self._handed, tuple(self._curve)
+        handed = self._handed
+        curve = tuple(self._curve)
         if handed.state is None:  # Write only the last reported step, as for a family that begins again.
             super().save(directory)
             return
@@ -251,7 +253,9 @@ class SimpleLearner(PointLearner):
         from trainables.contract.states import checked_checkpoint
 
         saved = checked_checkpoint(*read_checkpoint(directory / STATE, [self._key]))
-        self._reported_step, self._seconds, self._curve = saved.step, saved.seconds, list(saved.curve)
+        self._reported_step = saved.step
+        self._seconds = saved.seconds
+        self._curve = list(saved.curve)
         self._handed.state, self._handed.weights, self._handed.arrays = saved.state, saved.weights, saved.arrays
 
     def _train(self) -> Generator[Report]:
@@ -264,7 +268,9 @@ class SimpleLearner(PointLearner):
 
     def _trained(self) -> Generator[Report]:
         begun = time.perf_counter()
-        status, accuracy, floor = Status.FINISHED, dict[str, float](), self._shares(self._family.floor)
+        status = Status.FINISHED
+        accuracy = dict[str, float]()
+        floor = self._shares(self._family.floor)
         step = 0
         for point in apart(self._points()):
             self._seconds += time.perf_counter() - begun
@@ -274,7 +280,8 @@ class SimpleLearner(PointLearner):
             if self._curve and self._curve[-1].step >= step:  # Points of before a kill, which are repeated now.
                 self._curve = [one for one in self._curve if one.step < step]
             if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
-                status, accuracy = Status.DIVERGED, floor
+                status = Status.DIVERGED
+                accuracy = floor
                 break
             self._curve.append(evaluation)
             if step > self._reported_step:
@@ -295,7 +302,8 @@ class SimpleLearner(PointLearner):
         """Return the generator of points, which begins at the saved state if there is one."""
         from trainables.contract.states import restored
 
-        run, state = self._run, self._handed.state
+        run = self._run
+        state = self._handed.state
         tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
         resumed = None if state is None else restored(state.tree, [tensor.clone() for tensor in state.tensors])
         options = {"resume": resumed} if self._family.resumes else {}

@@ -55,7 +55,8 @@ def search_in(folder: str) -> None:
     Installed modules are still found first, so that the folder hides none of them.
     """
     global _current
-    _current, last = folder, sys.path[-1] if sys.path else ""
+    _current = folder
+    last = sys.path[-1] if sys.path else ""
     if folder not in _folders and folder in sys.path and folder != last:
         return  # The user's own choice, such as PYTHONPATH.
     if folder in _folders[:1] and folder in sys.path:
@@ -126,7 +127,8 @@ def reload_changed(module_name: str) -> None:
     if module is None or module_name == MAIN or not is_outside(module_name) or _file_of(module_name) is None:
         return
     files = _own_files(module_name)
-    now, changed = _hash_of_files(files), max((file.stat().st_mtime for file in files.values()), default=0.0)
+    now = _hash_of_files(files)
+    changed = max((file.stat().st_mtime for file in files.values()), default=0.0)
     # Whoever imported the module may have changed it afterwards, but not before this program was imported.
     is_old = _known[module] != now if module in _known else changed > IMPORTED_AT
     if is_old:
@@ -160,9 +162,11 @@ def _hash_of_cells(kind: object) -> str:
 def _own_files(module_name: str) -> dict[str, Path]:
     """Return the file of a module and of all modules that it imports from its own folder, by name. A module comes after
     those that it imports, unless they import each other."""
-    root, own = Path(folder_of(module_name)), dict[str, Path]()
+    root = Path(folder_of(module_name))
+    own = dict[str, Path]()
     is_installed = any(part in INSTALLED for part in root.parts)
-    top, seen = module_name.partition(".")[0], set[str]()
+    top = module_name.partition(".")[0]
+    seen = set[str]()
 
     def visit(name: str, file: Path) -> None:
         seen.add(name)

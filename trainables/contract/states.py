@@ -24,8 +24,14 @@ MOST_STATE_BYTES = 4 << 30
 MOST_KEPT_BYTES = {"weights": 1 << 30, "arrays": 256 << 20}
 """Largest size of what a run keeps. A worker sends it to the driver in one message, and a home refuses to read larger
 files of arrays."""
-MOST_VALUES, MOST_CHARACTERS, MOST_BITS, DEEPEST = 100_000, 1_000_000, 4096, 32
-"""Largest number of values in a state, characters of a text, bits of a whole number, and nesting."""
+MOST_VALUES = 100_000
+"""Maximum number of values in a state."""
+MOST_CHARACTERS = 1_000_000
+"""Maximum number of characters of a text in a state."""
+MOST_BITS = 4096
+"""Maximum number of bits of a whole number in a state."""
+DEEPEST = 32
+"""Maximum nesting of a state."""
 ALLOWED = "a state may have tensors, arrays, numbers, text, None, and dicts, lists and tuples of these"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 """Pattern of the names of kept weights and arrays, which become names in files."""

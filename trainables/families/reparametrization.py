@@ -78,7 +78,8 @@ class RaceFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
-        numbers, width = self.problem_class.numbers, self.settings.network.width
+        numbers = self.problem_class.numbers
+        width = self.settings.network.width
         require(width >= numbers, "settings.network.width", width, f"at least {numbers}, one for each coordinate")
 
     def subject(self) -> str:
@@ -102,7 +103,8 @@ class RaceFamily(Family):
         return int(run.settings.race.steps)
 
     def flops(self, run: RunConfig) -> float:
-        unit, by_steps = self.operations.evaluation, run.settings.race.counted == "steps"
+        unit = self.operations.evaluation
+        by_steps = run.settings.race.counted == "steps"
         a_step = [unit + self._step_flops(name) if by_steps else unit for name in run.mix.tasks]
         return float(run.settings.race.steps * sum(a_step) * run.size)
 
@@ -113,7 +115,8 @@ class RaceFamily(Family):
     def memory(self, size: int) -> float:
         """Count the bytes of matrices (three times), pairs of L-BFGS, features of all layers with gradients, and a
         triangulation: 10^5 points took 65 MB."""
-        network, problem = self.settings.network, self.problem_class
+        network = self.settings.network
+        problem = self.problem_class
         arrays = 4 * HISTORY * problem.numbers + 6 * network.width * (network.depth + 2)
         triangulation = 1000 if problem is CloudProblem else 0
         return size * (2 * 3 * 20 * self.operations.entries + 8 * arrays + triangulation)
@@ -135,7 +138,8 @@ class RaceFamily(Family):
 
         On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
         """
-        numbers, known = self.problem_class.numbers, method == "cg" and self.problem_class.quadratic
+        numbers = self.problem_class.numbers
+        known = method == "cg" and self.problem_class.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
         entries, unit, hessian, product = self.operations
@@ -148,7 +152,8 @@ class RaceFamily(Family):
 
     def _step_flops(self, method: str) -> float:
         """Return the operations of a step, per node, in addition to its evaluation and its products."""
-        hessian, numbers = self.operations.hessian, self.problem_class.numbers
+        hessian = self.operations.hessian
+        numbers = self.problem_class.numbers
         if method in REPARAMETRIZED:
             return 2 * self._forward_flops() + numbers + self.settings.network.width * UPDATE["adam"]
         return {
@@ -160,7 +165,8 @@ class RaceFamily(Family):
         }[method]
 
     def _forward_flops(self) -> float:
-        network, numbers = self.settings.network, self.problem_class.numbers
+        network = self.settings.network
+        numbers = self.problem_class.numbers
         width = network.width
         layer = 2 * width * (self.operations.entries + (network.residual == "series"))
         return network.depth * layer + (2 * width * numbers if width > numbers else 0)

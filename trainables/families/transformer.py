@@ -42,7 +42,8 @@ class TransformerSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
-        needed, block = self.task.longest_text, self.model.block
+        needed = self.task.longest_text
+        block = self.model.block
         if block < needed:
             texts = f"expressions of depth {self.task.depth} with up to {self.task.max_arguments} arguments"
             message = f"{texts} are up to {needed} tokens long; raise it to at least {needed}"
@@ -85,7 +86,8 @@ class TransformerFamily(Family):
         return self.settings.task.tables(tasks, seed)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        start, settle = scale_warning(self.settings.model.init, sizes), self.settings.training.settle
+        start = scale_warning(self.settings.model.init, sizes)
+        settle = self.settings.training.settle
         lines = self.settings.task.warnings() + ([start] if start else [])
         return lines if settle is None else [*lines, settle.words()]
 

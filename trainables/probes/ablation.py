@@ -76,7 +76,8 @@ class Destruction(TransformerProbe):
         groupings = family.groupings()
         if not groupings:
             return Probed()
-        table_VC, items = model.parameters["token"], len(next(iter(groupings.values())))
+        table_VC = model.parameters["token"]
+        items = len(next(iter(groupings.values())))
         embedding = table_VC[:items].double()
 
         def without(labels: NDArray[Any]) -> dict[str, float]:

@@ -67,7 +67,8 @@ class Exchange(TransformerProbe):
         numbers: dict[str, float] = {}
         for task, questions in (last_steps(run, data) if groupings else {}).items():
             table = run.settings.task.tables([task], run.seed)[task]
-            items, codes = len(table), max(len(table), int(table.max()) + 1)
+            items = len(table)
+            codes = max(len(table), int(table.max()) + 1)
             known = {name: labels for name, labels in groupings.items() if respects(table, labels, items)}
             before = answers(model, questions, codes)
             for name, labels in known.items():
@@ -115,7 +116,8 @@ def drawn(
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
-        own, argument = np.searchsorted(groups, labels[arguments]), np.arange(len(places))
+        own = np.searchsorted(groups, labels[arguments])
+        argument = np.arange(len(places))
         exchanged = np.tile(arguments, (len(places), len(groups), 1))
         exchanged[argument, :, argument] = first
         predicted = group_of(function(exchanged), labels, len(labels))
@@ -145,7 +147,8 @@ def answers_after(
     model: TrainedTransformer, questions: LastSteps, exchanges: Exchanges, codes: int, shift_MC: Floats
 ) -> Integers:
     """Return the answers [M] with a shift added to each exchange's argument, at its own position."""
-    p, row = model.parameters, torch.arange(len(exchanges.rows))
+    p = model.parameters
+    row = torch.arange(len(exchanges.rows))
     at, places = torch.from_numpy(questions.equals[exchanges.rows]), torch.from_numpy(exchanges.places)
     tokens_MT = questions.tokens[torch.from_numpy(exchanges.rows), : int(at.max()) + 1]
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()

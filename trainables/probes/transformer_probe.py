@@ -54,7 +54,8 @@ def accuracy(model: TrainedTransformer, data: Dataset, **parameters: Tensor) -> 
     shares = {}
     for task, tokens_MT in questions_of(data).items():
         right_MT = model.logits(tokens_MT, None, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
-        place, examples = np.arange(1, tokens_MT.shape[1]), data.test[task]
+        place = np.arange(1, tokens_MT.shape[1])
+        examples = data.test[task]
         in_solution = (place >= examples.prompt_lengths[:ASKED, None]) & (place < examples.lengths[:ASKED, None])
         shares[task] = float((right_MT.numpy() | ~in_solution).all(axis=1).mean())
     return shares
@@ -74,7 +75,8 @@ class LastSteps:
 
 def last_steps(run: RunConfig, data: Dataset) -> dict[str, LastSteps]:
     """Return the last steps of the first 300 different test expressions, by task."""
-    vocabulary, steps = run.settings.task.vocabulary(), {}
+    vocabulary = run.settings.task.vocabulary()
+    steps = {}
     for task, examples in data.test.items():
         # A random sample repeats short questions.
         rows = np.sort(np.unique(examples.tokens, axis=0, return_index=True)[1])[:ASKED]

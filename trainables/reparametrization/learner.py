@@ -56,8 +56,10 @@ class RaceLearner(Learner):
     """Runs races of one mix, on graphs of one size, on the CPU. A step is the budget that every method has so far."""
 
     def __init__(self, races: Sequence[Race], settings: RaceSettings) -> None:
-        self._races, self._settings = tuple(races), settings
-        self._active, self._spent = list(range(len(races))), 0
+        self._races = tuple(races)
+        self._settings = settings
+        self._active = list(range(len(races)))
+        self._spent = 0
 
     def advance(self) -> list[Report]:
         self._spent = min(self._spent + self._settings.evaluate_every, self._settings.steps)
@@ -70,7 +72,8 @@ class RaceLearner(Learner):
         return reports
 
     def _report(self, index: int) -> Report:
-        race, standings = self._races[index], self._races[index].standings
+        race = self._races[index]
+        standings = self._races[index].standings
         scores = ahead(standings, self._settings)
         # A geometric mean, because gaps span orders of magnitude.
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
@@ -85,7 +88,8 @@ class RaceLearner(Learner):
             arrived = float(one.arrives_within(self._settings.steps))
             measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
             measures |= {f"arrived_{name}": arrived, f"broken_{name}": float(one.broken)}
-        floor, curve = dict.fromkeys(scores, 0.0), tuple(race.curve)
+        floor = dict.fromkeys(scores, 0.0)
+        curve = tuple(race.curve)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
         return Report(index, evaluation, outcome)
 

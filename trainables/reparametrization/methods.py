@@ -21,14 +21,25 @@ from trainables.reparametrization.network import Network, propagation
 from trainables.reparametrization.problems import Curvature, Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
-MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
-"""Constants of torch.optim. Only the learning rate can be set."""
-SUFFICIENT, SHRINK, HALVINGS = 1e-4, 0.5, 30
-"""Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts. A
-search that fails 30 times has reached the limits of float64, and the method does not move."""
-LOOSE, MOST_PRODUCTS = 0.5, 200
-"""Largest residual of Newton's system, as a share of the gradient, and most products per direction. Even one
-product gives a direction of descent, so too few products only cost steps."""
+# Constants of torch.optim. Only the learning rate can be set.
+MOMENTUM = 0.9
+"""Momentum of SGD."""
+BETAS = (0.9, 0.999)
+"""Decay of Adam's averages of gradients and of their squares."""
+EPSILON = 1e-8
+"""Smallest divisor of Adam."""
+SUFFICIENT = 1e-4
+"""Armijo's rule: a step shrinks until the loss falls by at least this share of the fall that its slope predicts."""
+SHRINK = 0.5
+"""Factor by which a step shrinks."""
+HALVINGS = 30
+"""Maximum number of times that a step shrinks. A search that fails so often has reached the limits of float64, and the
+method does not move."""
+LOOSE = 0.5
+"""Largest residual of Newton's system, as a share of the gradient."""
+MOST_PRODUCTS = 200
+"""Maximum number of products per direction. Even one product gives a direction of descent, so too few products only
+cost steps."""
 
 
 class Price(NamedTuple):
@@ -68,7 +79,9 @@ class Method(ABC):
     """Attributes that a checkpoint stores in addition to the standing."""
 
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
-        self.problem, self.price, self.tolerance = problem, price, tolerance
+        self.problem = problem
+        self.price = price
+        self.tolerance = tolerance
         self.standing = Standing(spent=price.setup)
         self.x = problem.start
         self.first = problem.evaluate(self.x)[0]
@@ -86,8 +99,11 @@ class Method(ABC):
         """Take one step and update the standing."""
 
     def _note(self, loss: float) -> None:
-        standing, gap = self.standing, float(loss / self.first)
-        standing.gap, standing.arrived, standing.broken = gap, gap <= self.tolerance, not math.isfinite(gap)
+        standing = self.standing
+        gap = float(loss / self.first)
+        standing.gap = gap
+        standing.arrived = gap <= self.tolerance
+        standing.broken = not math.isfinite(gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
@@ -107,7 +123,9 @@ class Descent(Method):
         self, problem: Problem, price: Price, tolerance: float, optimizer: str, rate: float, network: Network | None
     ) -> None:
         super().__init__(problem, price, tolerance)
-        self._optimizer, self._rate, self._network = optimizer, rate, network
+        self._optimizer = optimizer
+        self._rate = rate
+        self._network = network
         self.parameters = self.x.ravel() if network is None else network.features_P
         self.moments = np.zeros((1 if optimizer == "momentum" else 2, len(self.parameters)))
         # With this offset a network's first output is the start that all methods share.
@@ -159,7 +177,8 @@ class LineSearch(Method):
         """Prepare for the next step after a failed search."""
 
     def _step(self) -> None:
-        direction_ND, standing = self._direction(), self.standing
+        direction_ND = self._direction()
+        standing = self.standing
         slope = float(np.vdot(direction_ND, self.gradient))
         standing.spent += self.price.step
         standing.steps += 1
@@ -169,7 +188,9 @@ class LineSearch(Method):
             standing.spent += self.price.look
             if loss <= self.loss + SUFFICIENT * length * slope:
                 self._moved(tried_ND - self.x, gradient_ND - self.gradient)
-                self.x, self.loss, self.gradient = tried_ND, loss, gradient_ND
+                self.x = tried_ND
+                self.loss = loss
+                self.gradient = gradient_ND
                 break
         else:
             self._failed()
@@ -191,12 +212,15 @@ class ConjugateGradients(LineSearch):
         scaled_ND = gradient_ND / self.problem.diagonal(self.x)
         change = float(np.vdot(scaled_ND, gradient_ND - self.last))
         share = max(0.0, change / self.square) if self.square > 0 else 0.0
-        search_ND, square = share * self.search - scaled_ND, float(np.vdot(scaled_ND, gradient_ND))
+        search_ND = share * self.search - scaled_ND
+        square = float(np.vdot(scaled_ND, gradient_ND))
         if not (slope := float(np.vdot(search_ND, gradient_ND))) < 0:
             search_ND, slope = -scaled_ND, -square
         curvature = float(np.vdot(search_ND, self.problem.curvature(self.x)(search_ND)))
         self.standing.spent += self.price.product
-        self.search, self.last, self.square = search_ND, gradient_ND, square
+        self.search = search_ND
+        self.last = gradient_ND
+        self.square = square
         return (-slope / curvature if curvature > 0 else 1.0) * search_ND
 
     def _failed(self) -> None:
@@ -212,7 +236,8 @@ class Lbfgs(LineSearch):
 
     def _direction(self) -> Floats:
         """Return minus the pairs' inverse Hessian times the gradient; without pairs, a step of length 1."""
-        q_P, alphas = self.gradient.ravel().copy(), []
+        q_P = self.gradient.ravel().copy()
+        alphas = []
         scale = 1 / float(np.linalg.norm(q_P))
         for step_P, change_P in self.pairs[::-1]:
             alphas.append(float(step_P @ q_P) / float(step_P @ change_P))
@@ -254,7 +279,9 @@ def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> t
     linearly."""
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
-    direction_ND, residual_ND, search_ND = np.zeros_like(gradient_ND), gradient_ND, -gradient_ND
+    direction_ND = np.zeros_like(gradient_ND)
+    residual_ND = gradient_ND
+    search_ND = -gradient_ND
     square = length**2
     for count in range(1, MOST_PRODUCTS + 1):
         bent_ND = product(search_ND)
@@ -276,7 +303,8 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
     """Return the method with this name, at the start of a run's problem."""
     settings: ReparametrizationSettings = run.settings
-    tolerance, network = settings.race.tolerance, None
+    tolerance = settings.race.tolerance
+    network = None
     if name in SEARCHING:
         return SEARCHING[name](problem, price, tolerance)
     if name in REPARAMETRIZED:

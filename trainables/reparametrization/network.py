@@ -44,7 +44,8 @@ class Network:
     """The network of one problem with D = ``numbers``. Its ``features_P`` start from N(0, 1)."""
 
     def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int, rng: np.random.Generator) -> None:
-        self._matrix, depth = matrix, settings.depth
+        self._matrix = matrix
+        depth = settings.depth
         self.features_P = rng.standard_normal(matrix.shape[0] * settings.width)
         # Each number is read from its own features; columns have length 1.
         owners_DC = np.arange(settings.width) % numbers == np.arange(numbers)[:, None]

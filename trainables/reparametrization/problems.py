@@ -95,7 +95,8 @@ class HeatProblem(Problem):
 
     @classmethod
     def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
-        heat, ends = settings.heat, graphs.edges(settings.graph, nodes, rng_of("graph", nodes, seed))
+        heat = settings.heat
+        ends = graphs.edges(settings.graph, nodes, rng_of("graph", nodes, seed))
         rng = rng_of("heat", nodes, seed)
         bare = laplacian(ends, 1.0, nodes)
         whole = laplacian(ends, np.exp(heat.spread * rng.standard_normal(len(ends))), nodes)
@@ -143,7 +144,8 @@ class PhaseProblem(Problem):
 
     @classmethod
     def drawn(cls, settings: SynchronizationSettings, nodes: int, seed: int) -> PhaseProblem:
-        oscillators, rng = settings.oscillators, rng_of("phases", nodes, seed)
+        oscillators = settings.oscillators
+        rng = rng_of("phases", nodes, seed)
         ends = graphs.edges(settings.graph, nodes, rng_of("graph", nodes, seed))
         coupling = np.exp(oscillators.spread * rng.standard_normal(len(ends)))
         start = oscillators.arc * rng.random((nodes, 1))
@@ -154,7 +156,8 @@ class PhaseProblem(Problem):
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
         """Return loss and gradient. With ``1 - cos d = 2 sin(d/2)^2`` for a difference d, nothing cancels."""
         half_ED = across(self.ends, x_ND) / 2
-        sine_ED, coupling_ED = np.sin(half_ED), self.coupling[:, None]
+        sine_ED = np.sin(half_ED)
+        coupling_ED = self.coupling[:, None]
         loss = float((2 * coupling_ED * np.square(sine_ED)).sum())
         return loss, gathered(self.ends, 2 * coupling_ED * sine_ED * np.cos(half_ED), len(x_ND))
 

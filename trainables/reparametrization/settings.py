@@ -14,8 +14,12 @@ Residual = Literal["halves", "series"]
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network, named by its propagation; its output is the unknowns."""
 METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
-FEWEST, HISTORY, PLANE = 16, 10, 2
-"""Nodes of the smallest graph, pairs that L-BFGS keeps, and coordinates of a point of a cloud."""
+FEWEST = 16
+"""Nodes of the smallest graph."""
+HISTORY = 10
+"""Pairs that L-BFGS keeps."""
+PLANE = 2
+"""Coordinates of a point of a cloud."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ class ScriptChecks:
 
     def __init__(self, case: Case) -> None:
         assert isinstance(case.family, ScriptFamily), "the family is of a script"
-        self._case, self._family = case, case.family
+        self._case = case
+        self._family = case.family
         self._first: list[Evaluation] = []
         """The first evaluations at the smallest size with the first seed."""
         self._parameters: float | None = None
@@ -71,7 +72,8 @@ class ScriptChecks:
         return matched
 
     def _resume(self) -> str:
-        options, run = self._family.options, self._case.run()
+        options = self._family.options
+        run = self._case.run()
         if not options.resume:
             raise Skipped("script.resume is not given, so a killed run starts again")
         self._need_points()
@@ -120,7 +122,8 @@ class ScriptChecks:
         if not self._family.options.seeded:
             raise Skipped("script.seeded is false, so equal runs differ by chance")
         self._need_points()
-        run, wanted = self._case.run(), self._resumed
+        run = self._case.run()
+        wanted = self._resumed
         with closing(self._learner(run, "repeated")) as learner:
             points: list[Evaluation] = []
             for point in self._evaluations(learner, run):

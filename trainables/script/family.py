@@ -71,7 +71,8 @@ class ScriptFamily(Family):
 
     def check(self, mix: Mix, size: int) -> None:
         """Refuse placeholders that have no value."""
-        options, known = self.options, (*GIVEN, *(one.name for one in fields(self.settings)))
+        options = self.options
+        known = (*GIVEN, *(one.name for one in fields(self.settings)))
         for key in ("command", "resume"):
             for word in getattr(options, key):
                 placeholders.check(word, known, f"script.{key}")
@@ -87,7 +88,8 @@ class ScriptFamily(Family):
 
     def check_files(self) -> None:
         """Refuse a missing directory, program or code file."""
-        options, directory = self.options, Path(self.options.directory)
+        options = self.options
+        directory = Path(self.options.directory)
         if not directory.is_absolute():
             raise SettingsError(f"{options.directory!r} is not an absolute path", key="script.directory")
         if not directory.is_dir():

@@ -113,12 +113,14 @@ class ScriptLearner(PointLearner):
 
     def _train(self) -> Generator[Report]:
         if self._directory is None:
-            self._directory, self._is_temporary = Path(tempfile.mkdtemp(prefix="script-")), True
+            self._directory = Path(tempfile.mkdtemp(prefix="script-"))
+            self._is_temporary = True
         logs = self._directory / OWN
         for path in (logs, self._directory / "checkpoint", self._directory / "out"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._points = _read_points(logs / POINTS)
-        log, diverged_at = LogReader(logs), 0
+        log = LogReader(logs)
+        diverged_at = 0
         yield from self._due()
         for _ in self._attempts():
             for point in self._points_of(log):
@@ -135,7 +137,8 @@ class ScriptLearner(PointLearner):
     def _attempts(self) -> Iterator[None]:
         """Yield once for each process to start: again if somebody has killed the last one. Raises
         :class:`ScriptError` if a script failed, or was killed too often without a new point."""
-        best, failures = self._last_step, 0
+        best = self._last_step
+        failures = 0
         while True:
             yield
             ended = self._process.ended() if self._process is not None else None

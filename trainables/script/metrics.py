@@ -21,8 +21,10 @@ METRICS = ("step", "loss", *SCORES)
 """Names of metrics. The loss may be absent, and one of the two scores is."""
 LONGEST_LINE = 100_000
 """Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
-SHOWN, SHOWN_CHARACTERS = 3, 160
-"""Lines that a message shows, and characters of each."""
+SHOWN = 3
+"""Lines that a message shows."""
+SHOWN_CHARACTERS = 160
+"""Characters of each line that a message shows."""
 MOST_KEYS = 200
 """Keys of JSON lines that are remembered to name the nearest."""
 
@@ -128,7 +130,8 @@ class Reading:
 
     def place(self, task: str) -> str:
         """Return the key or name for the score of a task, "" without one."""
-        places, group = self.accuracies, group_of(self.score, task).removeprefix(f"{self.score}_")
+        places = self.accuracies
+        group = group_of(self.score, task).removeprefix(f"{self.score}_")
         return places.get(task, "") or places.get("", "") or (places.get(group, "") if self.grouped else "")
 
     def values(self, line: str) -> dict[str, Any]:
@@ -218,7 +221,9 @@ class MetricReader:
     to the last step before it."""
 
     def __init__(self, reading: Reading, tasks: Sequence[str], bar: Bar | None = None) -> None:
-        self._reading, self._tasks, self._bar = reading, tuple(tasks), bar
+        self._reading = reading
+        self._tasks = tuple(tasks)
+        self._bar = bar
         self._step: int | None = None
         self._loss: float | None = None
         self._accuracy: dict[str, float] = {}
@@ -264,7 +269,10 @@ class MetricReader:
             why = "do two programs write to one file, or does the step begin again?"
             raise MixedStepsError(f"step {step} follows step {self._step}: {why}")
         if step != self._step:
-            self._step, self._loss, self._accuracy, self._is_reported = step, None, {}, False
+            self._step = step
+            self._loss = None
+            self._accuracy = {}
+            self._is_reported = False
 
     def _take_numbers(self, values: Mapping[str, Any], line: str) -> None:
         reading = self._reading

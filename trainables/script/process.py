@@ -156,7 +156,9 @@ class LogReader:
                 if self._name:
                     lines += self._new_lines(at_end=True)
                     self._done.append(self._logs / self._name)
-                self.number, self._name, self._offset = number, name, 0
+                self.number = number
+                self._name = name
+                self._offset = 0
                 lines += [None] if name.endswith(FIRST) else []
                 if len(lines) > 1:
                     return lines  # The rest comes with the next call.
@@ -197,7 +199,8 @@ class FileReader:
             with open(descriptor, "rb") as file:
                 is_shorter = os.fstat(file.fileno()).st_size < self._offset
                 if is_shorter:
-                    self._offset, self._rest = 0, b""
+                    self._offset = 0
+                    self._rest = b""
                 file.seek(self._offset)
                 data = file.read(guard.SEGMENT_BYTES)
         except FileNotFoundError:
@@ -219,7 +222,8 @@ class Kept:
     """The first and the last part of a text, as much as is kept with a run."""
 
     def __init__(self, first: int = 1 << 16, last: int = 3 << 16) -> None:
-        self._first, self._last = first, last
+        self._first = first
+        self._last = last
         self._head: list[str] = []
         self._tail: list[str] = []
         self._sizes = [0, 0]

@@ -25,8 +25,10 @@ MOST_EXAMPLES = 10**8
 """Maximum number of expressions, about two gigabytes of text."""
 MOST_ASKED = 2**20
 """Number of tuples above which a test set is a random sample of the held-out tuples."""
-FEWEST_HELD_OUT, FEW_HELD_OUT = 10, 40
-"""Numbers of held-out tuples below which settings are refused, and below which there is a warning."""
+FEWEST_HELD_OUT = 10
+"""Number of held-out tuples below which settings are refused."""
+FEW_HELD_OUT = 40
+"""Number of held-out tuples below which there is a warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
 RAREST_TRAINED = 1e-2
 """Smallest share of random expressions that must fit the training data."""
@@ -84,7 +86,8 @@ class ExpressionTask(ABC):
         least, most = HELD_OUT_RANGE
         self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
         for name in ("train_examples", "validation_examples", "test_examples"):
-            given, rule = getattr(self, name), f"at least 1 and at most {MOST_EXAMPLES}"
+            given = getattr(self, name)
+            rule = f"at least 1 and at most {MOST_EXAMPLES}"
             self._require(name, given is None or 1 <= given <= MOST_EXAMPLES, rule)
         for name, message in self._mistakes():
             raise SettingsError(message, key=f"task.{name}", given=str(getattr(self, name)))
@@ -147,13 +150,16 @@ class ExpressionTask(ABC):
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield the settings that do not fit the others, and why. The first rule bounds the numbers of the next."""
-        k, count, words = self.max_arguments, self.value_count, f"{self.value_word}s"
+        k = self.max_arguments
+        count = self.value_count
+        words = f"{self.value_word}s"
         unordered = self.held_out == "unordered"
         if count**k > MOST_TUPLES:
             lower = f"lower task.max_arguments or {self.values_setting}"
             yield "max_arguments", f"{k} arguments out of {count} {words} make more than {MOST_TUPLES} tuples; {lower}"
         of = f"{self.tuple_count} multisets of {k} {words}" if unordered else f"{count}^{k} tuples"
-        held, number = f"task.held_out_fraction {self.held_out_fraction:g} of {of}", self.held_out_tuples
+        held = f"task.held_out_fraction {self.held_out_fraction:g} of {of}"
+        number = self.held_out_tuples
         if number < FEWEST_HELD_OUT:
             wrong = f"is {number}; a meaningful accuracy needs at least {FEWEST_HELD_OUT}: raise the fraction, "
             yield "held_out_fraction", f"{held} {wrong}{self.values_setting} or task.max_arguments"

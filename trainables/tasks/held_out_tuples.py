@@ -46,7 +46,8 @@ class HeldOut:
             ascending_Nk = np.sort(kinds_Mk, axis=1)
             _, first, which_N = np.unique(ascending_Nk @ self._powers, return_index=True, return_inverse=True)
             order = np.lexsort(ascending_Nk[first].T)
-            kinds_Mk, kind_N = ascending_Nk[first][order], np.argsort(order)[which_N]
+            kinds_Mk = ascending_Nk[first][order]
+            kind_N = np.argsort(order)[which_N]
         candidates = np.arange(len(kinds_Mk))
         if settings.held_out_numbers == "distinct":
             candidates = candidates[(np.diff(np.sort(kinds_Mk, axis=1), axis=1) != 0).all(axis=1)]

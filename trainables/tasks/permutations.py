@@ -75,7 +75,8 @@ class TaskSettings(ExpressionTask):
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
-        group, codes = named_group(self.group), self.codes(operation)
+        group = named_group(self.group)
+        codes = self.codes(operation)
         assert codes is not None, "the mix was checked"
         return lambda arguments: codes[group.product(arguments)]
 

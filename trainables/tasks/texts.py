@@ -24,8 +24,10 @@ from trainables.transformer.vocabulary import Tokens
 
 BATCH = 8_192
 """Expressions generated at once. Changing it changes the data."""
-GIVE_UP_AFTER, RAREST = 32, 1e-4
-"""Batches after which an error is raised if a smaller share of expressions fits the data."""
+GIVE_UP_AFTER = 32
+"""Batches after which an error is raised if too few expressions fit the data."""
+RAREST = 1e-4
+"""Smallest share of expressions that must fit the data."""
 LAYOUT_VERSION = 4
 """Raise it when the file format of a dataset changes."""
 
@@ -39,7 +41,9 @@ class Expressions:
 
     def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
         settings.check_mix(mix)
-        self.settings, self.mix, self.vocabulary = settings, mix, settings.vocabulary()
+        self.settings = settings
+        self.mix = mix
+        self.vocabulary = settings.vocabulary()
         self.held_out = HeldOut(settings, seed)
         self.functions = [settings.function(task, seed) for task in mix.tasks]
         self._inner = [place for place, task in enumerate(mix.tasks) if settings.gives_values(task)]
@@ -55,7 +59,8 @@ class Expressions:
         """
         texts: list[Examples] = []
         nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
-        missing, batches = count, 0
+        missing = count
+        batches = 0
         while missing:
             self._check_yield(part, count - missing, batches)
             trees = grow(self.settings, self.mix.shares, self._inner, BATCH, rng)
@@ -88,7 +93,8 @@ class Expressions:
         shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
         parent is reduced.
         """
-        v, k = self.vocabulary, self.settings.max_arguments
+        v = self.vocabulary
+        k = self.settings.max_arguments
         names = np.array([v.operation(task) for task in self.mix.tasks])
         reduced = reduction_steps(trees)
         ends = [reduced[0] + 1] + [
@@ -106,7 +112,8 @@ class Expressions:
 
     def _check_yield(self, part: Part, drawn: int, batches: int) -> None:
         if batches >= GIVE_UP_AFTER and drawn < RAREST * batches * BATCH:
-            word, fraction = "training" if part is Part.TRAINED else part.name.lower(), self.settings.held_out_fraction
+            word = "training" if part is Part.TRAINED else part.name.lower()
+            fraction = self.settings.held_out_fraction
             drawn_of = f"only {drawn} of {batches * BATCH} random expressions of {self.mix} fit the {word} data"
             message = f"{drawn_of}; change task.held_out_fraction ({fraction:g}) or lower task.depth or task.nesting"
             raise SettingsError(message, key="task.held_out_fraction", given=f"{fraction:g}")

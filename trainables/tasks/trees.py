@@ -50,7 +50,8 @@ def grow(
     ``inner`` are the indices of the operations that may be arguments; inside an expression they are drawn by their
     shares among these. If ``inner`` is empty, nothing nests. Values of operations are 0 until :func:`evaluate`.
     """
-    k, levels_of_operations = settings.max_arguments, settings.levels if inner else 1
+    k = settings.max_arguments
+    levels_of_operations = settings.levels if inner else 1
     inner_shares = np.array(shares)[list(inner)]
     nested = present = np.ones((count, 1), dtype=np.bool_)
     levels: list[Level] = []

@@ -99,7 +99,8 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
 
     Weights are [in, out]. The bias of ``x`` follows it and is called ``x_bias``. A tied head has only a bias.
     """
-    width, hidden = n_embed, settings.feed_forward * n_embed
+    width = n_embed
+    hidden = settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
     for layer in range(settings.n_layer):
         shapes |= {
@@ -131,7 +132,8 @@ def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
 def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
     """Return the layout of a model of this width."""
     shapes = parameter_shapes(settings, n_embed, vocabulary)
-    offsets, end = {}, 0
+    offsets = {}
+    end = 0
     for name, shape in shapes.items():
         offsets[name] = end
         end += -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT
@@ -159,7 +161,8 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
     A weight counts as 2 operations forward and 4 backward; attention adds half of its two T x T products, which are
     causal. Norms and biases are not counted.
     """
-    c, t = n_embed, settings.block
+    c = n_embed
+    t = settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
     return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
 
@@ -171,7 +174,8 @@ def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch
     temporary ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of
     qkv, 2C of attention and 8C around the activation; temporary values add a fifth.
     """
-    tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
+    tokens = batch * settings.block
+    blocks = settings.n_layer * settings.n_recurrence
     kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item
     logits = 4 * 4 * tokens * vocabulary
     return 7 * 4 * count_parameters(settings, n_embed, vocabulary).total + 1.2 * kept + logits

@@ -152,7 +152,8 @@ class TrainedTransformer:
         wanted = parameter_shapes(settings, n_embed, vocabulary)
         if {name: weight.shape for name, weight in weights.items()} != wanted:
             raise ValueError("the weights belong to a model of another shape")
-        self.settings, self.vocabulary = settings, vocabulary
+        self.settings = settings
+        self.vocabulary = vocabulary
         self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
 
     def logits(self, tokens_BT: Tensor, observe: Observe | None = None, **parameters: Tensor) -> Tensor:

@@ -45,7 +45,8 @@ class InitSettings:
 
     def __post_init__(self) -> None:
         for kind, (name, _) in KINDS.items():
-            value, key = getattr(self, name), f"model.init.{name}"
+            value = getattr(self, name)
+            key = f"model.init.{name}"
             if value is not None:
                 if self.kind != kind:
                     raise SettingsError(f"{name} applies only to kind {kind!r}, and kind is {self.kind!r}", key=key)

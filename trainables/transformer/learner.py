@@ -134,9 +134,11 @@ class TransformerLearner(Learner):
     @contextmanager
     def _timed(self) -> Iterator[None]:
         """Add the time of the block to the times of the active runs, in equal shares."""
-        begun, begun_wall = computing_s(self._device), time.perf_counter()
+        begun = computing_s(self._device)
+        begun_wall = time.perf_counter()
         yield
-        took, took_wall = computing_s(self._device) - begun, time.perf_counter() - begun_wall
+        took = computing_s(self._device) - begun
+        took_wall = time.perf_counter() - begun_wall
         for index in self._active:
             self._progress[index].seconds += took / len(self._active)
             self._progress[index].wall_seconds += took_wall / len(self._active)
@@ -146,7 +148,8 @@ class TransformerLearner(Learner):
         for index, theirs in weights.items():
             start = self._runs[index].start
             for name in named(views, () if start is None else start.takes):
-                mine, taken = views[name][index], np.array(theirs[name], np.float32)
+                mine = views[name][index]
+                taken = np.array(theirs[name], np.float32)
                 if taken.shape != tuple(mine.shape):
                     rng = np.random.default_rng(abs(run_seed("resized", self._runs[index])))
                     taken = resized(taken, mine.shape[-1], rng)
@@ -216,7 +219,8 @@ class TransformerLearner(Learner):
         evaluations: dict[int, Evaluation | None] = dict.fromkeys(self._active)
         for index, loss, score in zip(self._active, losses, scores, strict=True):
             if math.isfinite(loss):
-                accuracy, progress = dict(zip(self._data[index].validation, score, strict=True)), self._progress[index]
+                accuracy = dict(zip(self._data[index].validation, score, strict=True))
+                progress = self._progress[index]
                 evaluations[index] = evaluation = Evaluation(self._step, loss, accuracy)
                 progress.curve.append(evaluation)
                 progress.solved = progress.solved + 1 if min(score) >= SOLVED else 0
@@ -225,7 +229,9 @@ class TransformerLearner(Learner):
 
     def _settle(self, index: int, accuracy: Mapping[str, float]) -> None:
         """Mark the tasks of a run that are settled at this evaluation, if its settings have such a rule."""
-        settings, progress, rule = self._training[index], self._progress[index], self._training[index].settle
+        settings = self._training[index]
+        progress = self._progress[index]
+        rule = self._training[index].settle
         if rule is None:
             return
         for task, examples in self._data[index].validation.items():

@@ -116,7 +116,8 @@ class TrainingSettings:
     """Rule that ends a run early and defines which tasks it learned (:class:`SettleSettings`); none by default."""
 
     def __post_init__(self) -> None:
-        rate, falls = self.learning_rate, self.schedule == "constant" or self.learning_rate_end <= self.learning_rate
+        rate = self.learning_rate
+        falls = self.schedule == "constant" or self.learning_rate_end <= self.learning_rate
         for name, holds, rule in (
             ("steps", 1 <= self.steps <= MOST_STEPS, f"at least 1 and at most {MOST_STEPS}"),
             ("batch", 1 <= self.batch <= MOST_WINDOWS, f"at least 1 and at most {MOST_WINDOWS}"),

@@ -68,7 +68,8 @@ class WindowSampler:
         fitting = [fitting_starts(text, block) for text in distinct]
         first_token = np.cumsum([0, *(len(text.tokens) for text in distinct[:-1])])
         self._begins: Tensor | None = None
-        firsts, counts = first_token, [len(text.tokens) - block for text in distinct]
+        firsts = first_token
+        counts = [len(text.tokens) - block for text in distinct]
         if training.windows == "expression":
             begins = [starts + first for starts, first in zip(fitting, first_token, strict=True)]
             self._begins = torch.from_numpy(np.concatenate(begins)).to(device)

@@ -14,12 +14,11 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.engine.base import StackJob
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.messages import StackJob
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.deaths import farewell_of, machine_error_of, traceback_of
 from orchestrator.engine.ray.trial import REPORT, Sealed
-from orchestrator.machine.resources import Resources
 
 
 class NotPickled:
@@ -55,14 +54,11 @@ class CampaignSearcher(NotPickled, Searcher):
 
 
 class SlotScheduler(FIFOScheduler):
-    """Starts trials in order, each on a separate actor with the resources of its job.
+    """Starts trials in order, each on a separate actor.
 
     Tune's FIFO scheduler also moves a trial that waits for a new process to any actor that becomes free, and drops the
     new process. If runs are shorter than the start of a process, a single slot then does all the work.
     """
-
-    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
-        trial.update_resources(needs_of(job_of(trial).resources))
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """Return no trial, so that the controller starts the pending trials."""
@@ -123,11 +119,6 @@ class CampaignCallback(NotPickled, Callback, Stopper):
                 if (actor := trial.temporary_state.ray_actor) is not None:
                     ray.kill(actor)
         return not self._started
-
-
-def needs_of(resources: Resources) -> dict[str, float]:
-    """Return the resources of a stack in the words of Ray."""
-    return {"cpu": resources.cpu_per_stack, "gpu": resources.gpus}
 
 
 def job_of(trial: Trial) -> StackJob:

@@ -90,10 +90,12 @@ class Room:
         """Return the number of slots for stacks of these resources, at least 1 so that a stack waits if no node has
         room. An autoscaler raises the number."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S or resources != self._resources:
-            self._counted_at, self._resources = time.monotonic(), resources
+            self._counted_at = time.monotonic()
+            self._resources = resources
             leaving = draining_nodes()
             nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in leaving]
-            slots, before = slots_on(nodes, resources), self._slots
+            slots = slots_on(nodes, resources)
+            before = self._slots
             if slots != before:
                 self._slots = slots
                 room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"

@@ -13,7 +13,7 @@ from ray import cloudpickle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
-from orchestrator.engine.base import DeviceLostError, FarewellError
+from orchestrator.engine.messages import DeviceLostError, FarewellError
 from orchestrator.system.machine_errors import with_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")

@@ -17,7 +17,7 @@ from ray.tune.execution import class_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of, needs_of
+from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.depot import begin_depot
@@ -48,7 +48,8 @@ class RayEngine(Engine):
         return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
-        address, totals = self._session.address, ray.cluster_resources()
+        address = self._session.address
+        totals = ray.cluster_resources()
         where = f"Ray at {address}" if address else "Ray on this machine"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
@@ -89,7 +90,8 @@ class RayEngine(Engine):
                 self._fit(campaign)
             except Exception as error:
                 if died := self.death():
-                    campaign.machine_error, campaign.stopping = died, True
+                    campaign.machine_error = died
+                    campaign.stopping = True
                 if campaign.machine_error:  # Tune also writes to the full disk.
                     continue
                 # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.
@@ -113,8 +115,7 @@ class RayEngine(Engine):
         callback = CampaignCallback(campaign, self._resources.retries)
         setup = campaign.setup
         own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot}
-        shared = tune.with_parameters(StackTrial, **own)
-        trainable = tune.with_resources(shared, needs_of(self._resources))
+        trainable = tune.with_parameters(StackTrial, **own)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
             trainable,

@@ -12,7 +12,7 @@ import ray
 from ray import cloudpickle, tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
-from orchestrator.engine.base import StackJob, StackReport
+from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.depot import RayDepot
 from orchestrator.engine.ray.draining import OwnNode
 from orchestrator.machine.jobs import Setup
@@ -59,6 +59,13 @@ class Sealed(Generic[T]):
 class StackTrial(tune.Trainable):
     """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
     finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Return the resources of a trial. Each job has its own, because a campaign enlarges the share of a GPU after
+        a run did not fit."""
+        resources = config["job"].open().resources
+        return tune.PlacementGroupFactory([{"CPU": resources.cpu_per_stack, "GPU": resources.gpus}])
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
         """Begin with a job. ``shared`` has what is equal for all jobs, so that trials do not each have a copy."""

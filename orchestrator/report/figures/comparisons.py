@@ -22,12 +22,18 @@ from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PHONE_IN = 3.8
 """Width of the main figure on narrow screens, in inches."""
-ROW_IN, HEAD_IN, EDGE = 0.3, 1.1, 1.25
-"""Heights in inches of a row and of the rest of the figure; margin around the range of numbers, as a factor."""
+ROW_IN = 0.3
+"""Height of a row in inches."""
+HEAD_IN = 1.1
+"""Height in inches of the figure without its rows."""
+EDGE = 1.25
+"""Margin around the range of numbers, as a factor."""
 NARROW_SPAN = 30
 """Axes that span less than this ratio also have labels between powers of ten."""
-CHARACTERS, WIDE_CHARACTERS = 26, 72
-"""Characters per line: next to the bars, and across the whole panel."""
+CHARACTERS = 26
+"""Characters per line next to the bars."""
+WIDE_CHARACTERS = 72
+"""Characters per line across the whole panel."""
 
 
 def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
@@ -45,7 +51,8 @@ def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_I
 
 def caption(sweep: Sweep, answer: Answer) -> str:
     """Return a caption with everything needed to read the figure on its own."""
-    runs, words = counted(answer.runs, "run"), answer.words
+    runs = counted(answer.runs, "run")
+    words = answer.words
     bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
     score = f"{words.final_score} of {answer.target}" + (f" ({answer.subject})" if answer.subject else "")
     if answer.recipes:
@@ -80,7 +87,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float
         elif isinstance(row, str):
             axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
         else:
-            smallest, largest = row.smallest.total, row.largest.total
+            smallest = row.smallest.total
+            largest = row.largest.total
             axes.plot([smallest, largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
             bar = bar_of(row.task.total, row.task.transition.verdict, smallest, largest)
             if bar is not None and row.answer.runs:

@@ -20,9 +20,10 @@ HEIGHTS_IN = (2.2, 0.5)
 """Heights of a row of panels, and of the rest of the figure."""
 MOST_LINES = 200
 """More lines than this are rasterized even in vector images, so that pages stay small."""
-COLORS, SHADES = "plasma", (0.88, 0.12)
-"""A color map whose steps differ in hue and lightness, and its range from the smallest to the largest size, which is
-visible on light and dark pages."""
+COLORS = "plasma"
+"""Color map whose steps differ in hue and lightness."""
+SHADES = (0.88, 0.12)
+"""Range of the color map from the smallest to the largest size, which is visible on light and dark pages."""
 MOST_TICKS = 7
 """Maximum number of labels of the color bar."""
 
@@ -32,7 +33,8 @@ def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Fi
     """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
     mixes = [mix.name for mix in spec.mixes]
     figure, grid = style.panels(mixes, HEIGHTS_IN, sharey=True)
-    one_size, ends = len(spec.sizes) == 1, (spec.sizes[0], spec.sizes[-1])
+    one_size = len(spec.sizes) == 1
+    ends = (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
     shown = [run for run in runs if run.is_evidence and run.outcome.curve]

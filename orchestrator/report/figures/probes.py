@@ -32,16 +32,26 @@ SIMILARITY = "similarity"
 MOST_LABELS = 16
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
-FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN, COLUMNS_IN = 3.5, 1.3, 0.6, 0.65, (0.2, 1.9, 3.75, 5.45)
-"""In inches: heights of a run's figure, a mix's panels, words around them and the color bar; left edges of panels."""
+FIGURE_IN = 3.5
+"""Height of a run's figure in inches."""
+PANEL_IN = 1.3
+"""Height in inches of a mix's panels."""
+WORDS_IN = 0.6
+"""Height in inches of the words around a mix's panels."""
+BAR_IN = 0.65
+"""Height of the color bar in inches."""
+COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
+"""Left edges of the panels in inches."""
 NAME = 22
 """Characters per line of a mix's name in an empty panel."""
 NUMBERS_IN = 1.55, 0.55
 """Heights in inches of a row of panels with numbers, and of the rest of the figure."""
 MOST_SIZES = 5
 """Maximum number of labels on the size axis."""
-BAR, SCALE = "cosine similarity", (-1, -0.5, 0, 0.5, 1)
-"""Label of a color bar, and labels of its ticks."""
+BAR = "cosine similarity"
+"""Label of a color bar."""
+SCALE = (-1, -0.5, 0, 0.5, 1)
+"""Labels of a color bar's ticks."""
 
 
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
@@ -92,7 +102,8 @@ def _heat_map(axes: Axes, matrix: NDArray[np.float64], item: str) -> AxesImage:
 def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small: bool = False) -> None:
     """Draw items at the first two principal components, joined in order. With parity, odd items are hollow."""
     variances, coordinates = principal(matrix)
-    shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
+    shares = variances / max(variances.sum(), 1e-300)
+    x, y = coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
     odd = _odd(matrix, words)
     fills = ["white" if item in odd else style.INK for item in range(len(matrix))]
@@ -121,7 +132,8 @@ class Pair(NamedTuple):
 def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
     """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
     own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
-    transition, sizes = mix.target.transition.relative, sorted({run.config.size for run in own})
+    transition = mix.target.transition.relative
+    sizes = sorted({run.config.size for run in own})
 
     def first(candidates: Iterable[int]) -> Run | None:
         """Return the run of lower median accuracy from the first size with similarities."""
@@ -133,7 +145,8 @@ def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
         return None
 
     if (value := transition.value) is not None:
-        low, high = transition.low or 0, transition.high or math.inf
+        low = transition.low or 0
+        high = transition.high or math.inf
         below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
         above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
         return Pair(mix.mix, first(below), first(above), bracketed=True)
@@ -148,7 +161,9 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
-    figure, images, parity = style.new_figure(height), [], False
+    figure = style.new_figure(height)
+    images = []
+    parity = False
     figure.set_layout_engine(None)  # It would take a second for ten rows, and all panels have one size.
 
     def panel(left: float, bottom: float, width: float, high: float) -> Axes:

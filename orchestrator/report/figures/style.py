@@ -51,8 +51,12 @@ ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(
 DPI = 160
 COLUMNS = 3
 """Maximum number of panels next to each other."""
-TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
-"""Font sizes in points. SMALL, the smallest, is readable in print."""
+TITLE = 10.0
+"""Font size of titles in points."""
+TEXT = 9.0
+"""Font size of text in points."""
+SMALL = 7.5
+"""Smallest font size in points. It is readable in print."""
 TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 

@@ -20,30 +20,46 @@ from orchestrator.report.words.transitions import LOCATED, size_words
 from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
-TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
-"""Minimum distance between size labels, and between parameter labels, as shares of the axis (in ln size)."""
-HEIGHTS_IN, NARROW_HEIGHTS_IN = (3.2, 0.4, 1.25), (1.7, 0.46, 0.85)
-"""Heights in inches of the curves' panel, of a row below it, and of the words around them. A narrow figure has a row's
-words above its bar."""
-ROWS_EDGES_IN, EDGE = 0.12, 0.06
-"""Margins of the panel of rows in inches, and outside the sizes as a share of the axis (in ln size)."""
+TICK_GAP = 0.055
+"""Minimum distance between labels of sizes, as a share of the axis (in ln size)."""
+WIDE_TICK_GAP = 0.08
+"""Minimum distance between labels of parameters, which are longer."""
+HEIGHTS_IN = (3.2, 0.4, 1.25)
+"""Heights in inches of the curves' panel, of a row below it, and of the words around them."""
+NARROW_HEIGHTS_IN = (1.7, 0.46, 0.85)
+"""The same in a narrow figure, which has a row's words above its bar."""
+ROWS_EDGES_IN = 0.12
+"""Margins of the panel of rows in inches."""
+EDGE = 0.06
+"""Margin outside the sizes, as a share of the axis (in ln size)."""
 CURVE_SIZES = 48
 """Number of sizes at which a curve is computed."""
 LABEL_GAP = 0.055
 """Minimum distance between lines of text next to the curves, in accuracy."""
-DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
-"""Runs of a size whose accuracies differ by less than ``ALIKE`` are ``DOT`` of the axis apart, but together span at
-most ``ROOM`` of the gap to the next size."""
-USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
-"""Characters of a row name that fit, inches for each further character, and the usual width of the panel in inches."""
-SHADE, ABOVE = 0.26, 0.42
-"""Half the height of the highest posterior, and distance from a bar to the words above it, as shares of a row."""
+DOT = 0.012
+"""Distance between the dots of runs of a size with nearly equal accuracies, as a share of the axis."""
+ALIKE = 0.03
+"""Difference of accuracies below which dots would cover each other."""
+ROOM = 0.5
+"""Maximum share of the gap to the next size that such dots span together."""
+USUAL_NAME = 15
+"""Characters of a row's name that fit without a wider margin."""
+LETTER_IN = 0.075
+"""Inches for each further character of a row's name."""
+PANEL_IN = 4.6
+"""Usual width of the panel in inches."""
+SHADE = 0.26
+"""Half the height of the highest posterior, as a share of a row."""
+ABOVE = 0.42
+"""Distance from a bar to the words above it, as a share of a row."""
 OUTSIDE = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
 WORDS = 32
 """Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
-NAME, NARROW_NAME = 22, 14
-"""Characters per line of a row's name, in a wide and in a narrow figure."""
+NAME = 22
+"""Characters per line of a row's name."""
+NARROW_NAME = 14
+"""Characters per line of a row's name in a narrow figure."""
 
 
 class Series(NamedTuple):
@@ -99,7 +115,8 @@ def _shown(answer: Answer) -> list[Count]:
     sizes: list[float] = [point.size for transition in transitions for point in transition.points]
     ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
     inside = [end for end in ends if answer.counts[0].size <= end <= answer.counts[-1].size]
-    low, high = min([*sizes, *inside], default=0), max([*sizes, *inside], default=math.inf)
+    low = min([*sizes, *inside], default=0)
+    high = max([*sizes, *inside], default=math.inf)
     above = [count.size for count in answer.counts if count.size >= high]
     below = [count.size for count in answer.counts if count.size <= low]
     low, high = below[-1] if below else low, above[0] if above else high
@@ -109,7 +126,8 @@ def _shown(answer: Answer) -> list[Count]:
 def size_span(answer: Answer) -> tuple[float, float]:
     """Return the ends of the size axis, slightly outside the sizes to show."""
     shown = _shown(answer)
-    smallest, largest = shown[0].size, shown[-1].size
+    smallest = shown[0].size
+    largest = shown[-1].size
     room = (largest / smallest) ** EDGE if largest > smallest else 1.5
     return smallest / room, largest * room
 
@@ -151,7 +169,8 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
         if points := line.transition.points:
             last = [point.accuracy for point in points if point.size == points[-1].size]
             ends.append((float(np.mean(last)), line))
-    free, outside = 1.03 - LABEL_GAP / 2, axes.get_yaxis_transform()
+    free = 1.03 - LABEL_GAP / 2
+    outside = axes.get_yaxis_transform()
     look: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
         name = textwrap.fill(line.label, NAME)
@@ -226,7 +245,8 @@ def draw_bar(
 
 def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
-    styles, width = styles_of(mix.mix for mix in answer.mixes), NARROW_NAME if narrow else NAME
+    styles = styles_of(mix.mix for mix in answer.mixes)
+    width = NARROW_NAME if narrow else NAME
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
@@ -277,7 +297,8 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
 
 def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
     """Draw a band over the sizes at which the mix was learned more often, or less often, than its baseline."""
-    sizes, color = (*claim.place.mix.sizes, *claim.place.baseline.sizes), row.series[-1].color
+    sizes = (*claim.place.mix.sizes, *claim.place.baseline.sizes)
+    color = row.series[-1].color
     ends = [min(sizes), max(sizes)]
     axes.plot(ends, [place] * 2, color=color, linewidth=7, alpha=0.3, solid_capstyle="butt", zorder=2)
     axes.plot(ends, [place] * 2, linestyle="", marker="|", color=color, markersize=10, markeredgewidth=1.6, zorder=3)
@@ -285,7 +306,8 @@ def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
 
 def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:
     """Draw an arrow from the baseline's transition to the mix's, if both are known or beyond the tested sizes."""
-    ends, color = [], row.series[-1].color
+    ends = []
+    color = row.series[-1].color
     for transition in (series.transition for series in row.series):
         smallest, largest = answer.tested(transition)
         beyond = {Verdict.ABOVE: largest.size, Verdict.BELOW: smallest.size}.get(transition.verdict)

@@ -51,7 +51,9 @@ def page(
     nonce of scripts, if served, ``damage`` describes the runs and files that could not be read, and ``failure`` says
     why the sweep failed.
     """
-    spec, sure, environment = sweep.spec, how_sure(answer), sweep.environment
+    spec = sweep.spec
+    sure = how_sure(answer)
+    environment = sweep.environment
     family = spec.make_family()
     step = None if failure or state in WAITING else next_step(spec, answer)
     return render(

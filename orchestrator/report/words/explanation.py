@@ -62,7 +62,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
     so_far = "" if state == "finished" else f" (so far: the sweep {is_state})"
     own = [] if answer.nothing_learned else [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     findings = " ".join(sentences(answer) if answer.compared or answer.nothing_learned else ())
-    lines, (sure, *more) = all_caveats(answer), how_sure(answer)
+    lines = all_caveats(answer)
+    sure, *more = how_sure(answer)
     return (
         question,
         Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings, tuple(own)),
@@ -87,7 +88,8 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     """Return the evidence, also by range of sizes, and seeds that disagree. Empty before the first run has ended."""
     if not answer.runs:
         return ()
-    shown, counts = [mix for mix in answer.mixes if mix.runs or mix.stopped], [mix.runs for mix in answer.mixes]
+    shown = [mix for mix in answer.mixes if mix.runs or mix.stopped]
+    counts = [mix.runs for mix in answer.mixes]
     runs = [f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}" for mix in shown]
     if len(runs) > MOST_LISTED:
         per_mix = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))

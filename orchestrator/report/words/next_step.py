@@ -82,7 +82,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         return NextStep(
             f"Read why {many} failed: `logs {answer.failed_run}`. Then train them again, with --retry-failed."
         )
-    largest, smallest, learned = spec.sizes[-1], spec.sizes[0], answer.words.learned
+    largest = spec.sizes[-1]
+    smallest = spec.sizes[0]
+    learned = answer.words.learned
     tested = {share.size for mix in ended for share in mix.shares}
     if answer.nothing_learned and spec.profile == SMOKE:
         return NextStep(

@@ -13,8 +13,10 @@ from orchestrator.system.text import quoted
 
 def asked(spec: SweepSpec) -> dict[str, str]:
     """Return a sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
-    family, (first, *others) = spec.family_class, [quoted(mix) for mix in spec.plain_mixes]
-    subject, words = spec.make_family().subject(), family.words
+    family = spec.family_class
+    first, *others = [quoted(mix) for mix in spec.plain_mixes]
+    subject = spec.make_family().subject()
+    words = family.words
     phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
     examples = " and examples" if family.compares_mixes else ""
     as_much = f"as many examples of {spec.target} as {spec.baseline}"

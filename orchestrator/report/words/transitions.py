@@ -12,9 +12,10 @@ from orchestrator.transition.types import Estimate, Point, SizeShare, Transition
 
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
-LEVEL_TOP, LEVEL_RISE = 0.9, 0.1
-"""The level of larger sizes is printed if their mean scores are below the first number and above the floor plus the
-second."""
+LEVEL_TOP = 0.9
+"""Mean score of larger sizes below which their level is printed, if it is above the floor by :data:`LEVEL_RISE`."""
+LEVEL_RISE = 0.1
+"""Minimum distance of a printed level above the floor."""
 LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 """Verdicts on transitions that have a size."""
 UNKNOWN = "not located"
@@ -108,7 +109,10 @@ def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return the answer to a mix's own question: ``add: transition at n_embed 14 [11, 28]``."""
-    name, transition, axis, learned = called(mix), mix.target.transition, answer.size_axis, answer.words.learned
+    name = called(mix)
+    transition = mix.target.transition
+    axis = answer.size_axis
+    learned = answer.words.learned
     smallest, largest = answer.tested(transition)
     if not mix.runs:
         return f"{name} has no run that ended"
@@ -146,7 +150,8 @@ def verdict_lines(answer: Answer) -> tuple[str, ...]:
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's own answer: ``add: transition at n_embed 34 [30, 44]; models that learned: 0 of 1 at 32``."""
-    transition, runs = mix.target.transition, ""
+    transition = mix.target.transition
+    runs = ""
     if mix.shares and transition.verdict is not Verdict.NEAR_FLOOR:
         runs = f"{answer.words.run}s that {answer.words.learned}: {_counts(mix.shares)}"
     stopped = BY_HAND if mix.stopped else ""
@@ -155,7 +160,8 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
 def _counts(shares: Sequence[SizeShare]) -> str:
     """Return the runs that learned by size, from the last size with none to the first size from which all did."""
-    start, end = 0, len(shares)
+    start = 0
+    end = len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
         start += 1
     while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
@@ -176,7 +182,8 @@ def disagreement_words(answer: Answer) -> str:
             seeds[answer.has_learned(point)].append(str(point.seed))
         texts = []
         for size, seeds in sizes.items():
-            learned, tried = len(seeds[True]), len(seeds[True]) + len(seeds[False])
+            learned = len(seeds[True])
+            tried = len(seeds[True]) + len(seeds[False])
             if 0 < learned < tried:
                 few, word = (seeds[True], "only") if 2 * learned <= tried else (seeds[False], "not")
                 names = listed(few) if len(few) <= MOST_LISTED else f"{len(few)} of them"

@@ -100,7 +100,8 @@ class NativeTrainer(Trainer):
         if (largest := max(int(text.tokens.max()) for text in self.texts)) >= vocabulary:
             raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
         self._shape = Shape.of(self.model, self.where)
-        block, training = self.model.block, self.settings[0]
+        block = self.model.block
+        training = self.settings[0]
         self._texts = [Text.of(*pair, block, training) for pair in zip(self.texts, self.keys, strict=True)]
         step_flops = training.batch * block * flops_per_token(self.model, n_embed, vocabulary)
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
@@ -117,7 +118,8 @@ class NativeTrainer(Trainer):
         """Write greedy texts natively, sampled ones by torch. W is at most ``block`` + 1."""
         if keys is not None:
             return super().write(tokens_SMW, begin_SM, end, keys)
-        native, (_, count, width) = library(), tokens_SMW.shape
+        native = library()
+        _, count, width = tokens_SMW.shape
         assert native is not None
         assert width <= self.model.block + 1
         for parameters_P, tokens_MW, begin_M in zip(self.state.parameters_SP, tokens_SMW, begin_SM, strict=True):
@@ -127,7 +129,9 @@ class NativeTrainer(Trainer):
                 raise MemoryError(NO_MEMORY)
 
     def _train(self, row: int, first: int, last: int, sizes_K3: NDArray[np.float32]) -> None:
-        native, state, training = library(), self.state, self.settings[row]
+        native = library()
+        state = self.state
+        training = self.settings[row]
         assert native is not None
         trained = None if self._trained_SP is None else _pointer(self._trained_SP[row])
         weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)

@@ -10,17 +10,19 @@ learning is not enough, because such settings may make fewer seeds learn near th
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 
-from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
+from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import FIRST_SEED, NOTHING_BETTER, Tune, tuning_sizes, values_text
-from trainables.base import Evaluation, Outcome, Status
+from orchestrator.transition.types import Point
+from trainables.base import Evaluation, Status
 
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
@@ -28,13 +30,14 @@ SURE = 80
 """Minimum probability, in percent, that a trial's settings have a higher success rate than the original settings."""
 
 
-def observe_learning(outcome: Outcome, target: str) -> Observation | None:
-    """Return a run's last accuracy and, as its cost, the steps after which it learned. None for a failed run, which is
-    not evidence."""
-    if outcome.status is Status.FAILED:
+def learning_point(run: Run, target: str) -> Point | None:
+    """Return a run's last accuracy and, as its cost, the steps after which it learned, 0 if it did not. None for a
+    failed run."""
+    if run.outcome.status is Status.FAILED:
         return None
-    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
-    return Observation(accuracy, 0.0, learned_at(outcome.curve, target) or 0.0)
+    curve = run.outcome.curve
+    accuracy = curve[-1].accuracy[target] if curve else 0.0
+    return run.request.point(accuracy, 0.0, learned_at(curve, target) or 0.0)
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
@@ -44,7 +47,8 @@ def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
         reached = point.accuracy[task]
         if reached >= LEARNED:
             return step + (LEARNED - accuracy) / (reached - accuracy) * (point.step - step)
-        step, accuracy = float(point.step), reached
+        step = float(point.step)
+        accuracy = reached
     return None
 
 
@@ -63,10 +67,10 @@ def beats(learned: int, written: int, of: int) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial: values by dotted setting, and the outcome of each of its runs in order, None until it has one."""
+    """A trial: values by dotted setting, and what each of its runs showed, in order, None until it has ended."""
 
     values: dict[str, float]
-    runs: Mapping[Request, Observation | None]
+    runs: Results
 
     @property
     def missing(self) -> list[Request]:
@@ -96,7 +100,8 @@ class Study:
 
     def __init__(self, spec: SweepSpec, mix: str, results: Results) -> None:
         assert spec.tune is not None
-        self.mix, self.tune = mix, spec.tune
+        self.mix = mix
+        self.tune = spec.tune
         self.sizes = tuning_sizes(spec.sizes)
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 
@@ -150,7 +155,7 @@ class Study:
 
 
 class Tuner(Searcher):
-    """Requests the runs of every mix's study, with results from :func:`observe_learning`."""
+    """Requests the runs of every mix's study, with results from :func:`learning_point`."""
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 

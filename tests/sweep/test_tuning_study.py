@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
-from orchestrator.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.sweep.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.transition.types import Point
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
 from trainables.base import Evaluation
@@ -21,18 +22,18 @@ def tuned_spec(**changes: object) -> SweepSpec:
     return spec(mixes=["add"], sizes=[64, 96], settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
-def train(wanted: SweepSpec, request: Request) -> Observation:
+def train(wanted: SweepSpec, request: Request) -> Point:
     """Return the outcome of a run of the logistic family, which reaches its accuracy at its first evaluation."""
     config = wanted.config(request)
     accuracy = LogisticLearner([config]).accuracy(config)
-    return Observation(accuracy, 0.0, 0.8 / accuracy if accuracy >= LEARNED else 0.0)
+    return request.point(accuracy, 0.0, 0.8 / accuracy if accuracy >= LEARNED else 0.0)
 
 
 def run(
     wanted: SweepSpec,
     at_once: int = 100,
     shuffle: Callable[[list[Request]], None] = lambda requests: None,
-    train: Callable[[SweepSpec, Request], Observation] = train,
+    train: Callable[[SweepSpec, Request], Point] = train,
 ) -> Study:
     """Run a tuning to its end."""
     tuner = Tuner(wanted)
@@ -110,17 +111,17 @@ def test_two_of_the_sweeps_sizes_are_used() -> None:
     assert tuning_sizes((8, 16)) == (8, 16)
 
 
-def learning(learns: bool, steps: float = 1.0) -> Observation:
-    return Observation(0.9 if learns else 0.1, 0.0, steps if learns else 0.0)
+def learning(request: Request, learns: bool, steps: float = 1.0) -> Point:
+    return request.point(0.9 if learns else 0.1, 0.0, steps if learns else 0.0)
 
 
 def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
     first = run(tuned_spec(seeds=4)).trials[1].values  # Values from the first wave.
 
-    def outcome(wanted: SweepSpec, request: Request) -> Observation:
+    def outcome(wanted: SweepSpec, request: Request) -> Point:
         """As written, half of the runs learn; in the first trial, those of the smallest size; in other trials, none."""
         values = dict(request.values)
-        return learning(values == first and request.size == 64 if values else bool(request.seed % 2))
+        return learning(request, values == first and request.size == 64 if values else bool(request.seed % 2))
 
     study = run(tuned_spec(seeds=4), train=outcome)
     assert [len(trial.missing) for trial in study.trials] == [0, 0, 4]
@@ -130,14 +131,14 @@ def test_a_trial_that_cannot_win_ends_at_the_smallest_size() -> None:
 
 
 def test_perfect_settings_are_kept_without_another_trial() -> None:
-    study = run(tuned_spec(), train=lambda wanted, request: learning(True))
+    study = run(tuned_spec(), train=lambda wanted, request: learning(request, True))
     assert [len(trial.missing) for trial in study.trials] == [0, 4]
     assert study.result == {}
 
 
 def test_fewer_steps_break_a_tie() -> None:
-    def outcome(wanted: SweepSpec, request: Request) -> Observation:
-        return learning(bool(request.values), 100 * dict(request.values).get("haste", 1.0))
+    def outcome(wanted: SweepSpec, request: Request) -> Point:
+        return learning(request, bool(request.values), 100 * dict(request.values).get("haste", 1.0))
 
     study = run(tuned_spec(), train=outcome)
     assert study.result["haste"] == min(trial.values["haste"] for trial in study.trials[1:])
@@ -145,10 +146,10 @@ def test_fewer_steps_break_a_tie() -> None:
 
 
 def test_the_second_wave_concentrates_where_the_first_one_learned() -> None:
-    def outcome(wanted: SweepSpec, request: Request) -> Observation:
+    def outcome(wanted: SweepSpec, request: Request) -> Point:
         """Runs learn with a haste of 2 to 8, faster the closer it is to 4."""
         haste = dict(request.values).get("haste", 0.2)
-        return learning(2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))
+        return learning(request, 2 <= haste <= 8, 100 * (1 + abs(np.log(haste / 4))))
 
     study = run(tuned_spec(trials=25, seeds=1), train=outcome)
     spread, suggested = (

@@ -12,7 +12,7 @@ LONGEST = 300
 """Maximum number of characters of an error in a warning."""
 
 
-def drawn(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
+def try_to_draw(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
     """Return the result of ``draw``, or None after a warning. Import matplotlib in ``draw``, as this may fail too."""
     try:
         return draw()

@@ -20,8 +20,8 @@ from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.sweep.tuning_study import LEARNED, learned_at
 from orchestrator.system.errors import SweepError
-from orchestrator.tuning_study import LEARNED, learned_at
 from tests.scripted import events
 from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, run_here, scripted, spec
 from trainables.base import Status

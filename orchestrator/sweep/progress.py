@@ -1,0 +1,73 @@
+"""Progress of a sweep: shown on the terminal and passed to the record, run by run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from orchestrator.cost import run_seconds
+from orchestrator.engine.campaign import Campaign
+from orchestrator.record.sweep_records import SweepRecords
+from orchestrator.space.runs import Run
+from orchestrator.sweep.interruption import StopRequests
+from orchestrator.sweep.invocation import TimeLimit
+from orchestrator.sweep.monitor import Monitor
+from orchestrator.sweep.study_plan import StudyPlan
+from orchestrator.system.errors import exception_line
+from orchestrator.terminal.live_view import LiveView
+from orchestrator.terminal.output import is_closed
+from trainables.base import Status
+
+log = logging.getLogger(__name__)
+
+
+class Progress(StopRequests):
+    """Shows and records a sweep while it trains, and handles stop requests."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        plan: StudyPlan,
+        records: SweepRecords,
+        console: Console,
+        limit: TimeLimit,
+        warning: Callable[[], str],
+    ) -> None:
+        super().__init__(campaign, plan, limit)
+        self._console = console
+        self._sweep = plan.sweep
+        self._records = records
+        for run in plan.runs:
+            records.run_ended(run)
+        self._monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
+        self._view = LiveView(console, self._monitor.snapshot)
+
+    def look(self) -> None:
+        super().look()
+        self._monitor.look()
+        if is_closed(self._console) and not self._campaign.stopping:
+            log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
+            self._stop()
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the live view, and at the end its last state."""
+        with self._view:
+            yield
+            self._monitor.refresh()
+
+    def ended(self, run: Run) -> None:
+        self._records.run_ended(run)
+        config, outcome = run.config, run.outcome
+        if outcome.status is Status.FAILED:
+            words = f"failed: {exception_line(outcome.error)}"
+        else:
+            is_phase = config.label not in self._sweep.spec.mix_named
+            tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]
+            accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
+            origin = f", trained for {run.trained_for}" if run.trained_for else ""
+            words = f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
+        self._view.run_ended(config.label, config.size, config.seed, words)
