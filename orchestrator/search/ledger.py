@@ -180,6 +180,11 @@ class Ledger:
         """Return the pair of a block, or None if it is incomplete."""
         return pair_of(block, self.learned)
 
+    def waiting(self, request: Request) -> list[Compared]:
+        """Return the comparisons with open blocks that wait for the outcome of a run."""
+        run = (request.mix, request.size, request.seed)
+        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_evidence else []
+
     @property
     def costs(self) -> CostModel:
         """Cost of a run by size, from all runs so far (:func:`orchestrator.search.results.cost_model`)."""

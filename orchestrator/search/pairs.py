@@ -68,6 +68,8 @@ class Pairs(Searcher):
         self._ledger = self._new_ledger()
         self._designs: dict[Compared, tuple[tuple[int, int], PairDesign]] = {}
         budgets = Counter(baseline for _, baseline in problem.comparisons)
+        self._closed: frozenset[Compared] = frozenset()
+        """The comparisons that were closed at the last release of their runs."""
         self.budgets = {mix: max(budgets[mix], 1) for mix in problem.mixes}
         """Number of budgets of each mix. A baseline has one for each mix compared with it."""
 
@@ -114,6 +116,23 @@ class Pairs(Searcher):
     def progress_of(self, mix: str) -> MixProgress:
         return _Decision(self, ()).progress(mix)
 
+    def is_closed(self, pair: Compared) -> bool:
+        """Return True if no further run of a comparison's blocks is needed. Its open blocks then stay incomplete, which
+        takes nothing from a decision: the pairs counted before them made it. Searches that go on after the decision
+        need the open blocks, because later pairs count only after them."""
+        return self.settings.aim == "decide" and self.design(pair).decided is not None
+
+    def needs(self, run: Request) -> bool:
+        waiting = self.ledger.waiting(run)
+        return not waiting or not all(map(self.is_closed, waiting))
+
+    def release(self) -> list[Request]:
+        closed = frozenset(filter(self.is_closed, self.problem.comparisons))
+        if closed == self._closed:  # As after nearly every result.
+            return []
+        self._closed = closed
+        return super().release()
+
 
 class _Decision:
     """State for a single decision. Runs chosen so far count as pending."""
@@ -150,7 +169,7 @@ class _Decision:
         open_runs = [
             run
             for (mix, baseline), runs in self._compared.items()
-            if not {mix, baseline} & self._searcher.stopped
+            if not ({mix, baseline} & self._searcher.stopped or self._searcher.is_closed((mix, baseline)))
             for both in runs.open_runs.values()
             for run in both
         ]

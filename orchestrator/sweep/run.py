@@ -15,6 +15,7 @@ from orchestrator.catalog.reading import find_sweep
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.earlier_looks import earlier_looks
 from orchestrator.home.journal import Ended, Journal, Memory, recall
@@ -119,6 +120,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
             log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
+        if extended is not None:
+            _continue_checkpoints(plan, extended)
         campaign = Campaign(sweep.files, sweep.setup, plan, slots=engine.slots, sizing=sizing, known=plan.known)
         progress = _Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
         campaign.observer = progress
@@ -304,6 +307,14 @@ def one_ray(options: RunOptions, invocation: Invocation) -> Iterator[Invocation]
 
     with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
         yield replace(invocation, session=session)
+
+
+def _continue_checkpoints(plan: StudyPlan, extended: Sweep) -> None:
+    """Copy the checkpoints of runs that the extended sweep began and did not need to end. Leave those of other code,
+    and what a script of somebody else may have written."""
+    sweep = plan.sweep
+    if sweep.spec.script is None and extended.source == sweep.source and not extended.files.is_imported:
+        Checkpoints(sweep.files.checkpoints).copy_from(Checkpoints(extended.files.checkpoints), plan.read)
 
 
 def _known_runs(

@@ -27,10 +27,12 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 
 1. Pairs count in the order in which their blocks were requested, up to the first incomplete block. Runs that learn end
    early, so the first runs to finish are a biased sample.
+   Once a comparison is decided, its open blocks may stay incomplete: the pairs before them made the decision, and later
+   pairs cannot take it back. Their runs may be stopped at any time, except those that other comparisons wait for.
 2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
-3. Both runs of a block are trained, whatever the outcome of the first.
+3. Both runs of a block are trained, whatever the outcome of the first, until the comparison is decided.
 4. A failed run has no outcome. A run may fail because of how its training went, so for each direction it counts as the
    outcome that is worse for that direction. A diverged run did not learn.
 
