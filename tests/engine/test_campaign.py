@@ -283,7 +283,7 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
 
 
-PAIRS = {
+PAIRS: dict[str, Any] = {
     "mixes": ["add", "add+prod"],
     "sizes": [32],
     "seeds": 40,
