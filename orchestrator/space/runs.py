@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.search.base import Request
+from orchestrator.search.pairs import Pairs
+from orchestrator.search.remaining import Shortfall
 from orchestrator.search.results import learned_runs
-from orchestrator.space.observations import observe, problem_of, scores
+from orchestrator.space.observations import observe, problem_of, scores, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
@@ -96,3 +98,14 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
         for mix, asked in own.items()
         if asked
     }
+
+
+def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
+    """Return the comparisons of a sweep that cannot be decided any more within its budget, by mix."""
+    searcher = searcher_of(spec, blocks)
+    if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.
+        return {}
+    for run in runs:
+        searcher.tell(run.request, observe(run.outcome, spec.target))
+    found = {mix: searcher.shortfall((mix, baseline)) for mix, baseline in searcher.problem.comparisons}
+    return {mix: shortfall for mix, shortfall in found.items() if shortfall is not None}

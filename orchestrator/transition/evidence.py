@@ -45,6 +45,7 @@ they are refuted in turn without a correction.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -288,6 +289,16 @@ class Growth:
         """Return the direction whose evidence reached 1 / ``error`` first, or None."""
         return _decided(self.paths(looks), -math.log(error))
 
+    def fewest_more(self, error: float, looks: int = 0) -> int:
+        """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
+        is decided."""
+        if self.decision(error, looks) is not None:
+            return 0
+        sums, needed = np.array(list(self._sums.values())), math.log(looks + 1) - math.log(error)
+        return next(
+            n for n in itertools.count(1) if np.logaddexp.reduce(sums + n * MOST_GROWTH, axis=1).max() >= needed
+        )
+
     def at_least(self, count: Callable[[float], float], decided: Direction, error: float, looks: int = 0) -> float:
         """Return the largest certified factor in favor of ``decided``, at least 1. ``count`` rises with the size."""
         ratios = np.array([_ratio(pair, decided, count) for pair in self.pairs])
@@ -413,10 +424,19 @@ def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) ->
     ]
 
 
+def _most_growth() -> Floats:
+    """Return the largest growth by alternative: the better run learns and the other does not, as was predicted."""
+    return np.array(_pair_growth(1 - NEAREST, NEAREST, True, False))
+
+
 def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
     if learned is None:
         return min(_log_ratio(chance, middle, True), _log_ratio(chance, middle, False))
     return math.log(chance / middle) if learned else math.log((1 - chance) / (1 - middle))
+
+
+MOST_GROWTH = _most_growth()
+"""Largest growth of the log evidence by one pair, by alternative."""
 
 
 def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:
