@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from orchestrator.catalog.reading import find_sweep
+from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
@@ -133,7 +134,9 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
                 progress.monitor.refresh()
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
-        return finish(plan, records, recorder, console, options)
+        result = finish(plan, records, recorder, console, options)
+    keep_ended(sweep.files, can_wait=invocation.owns_process)  # Without the sweep's lock: it is not running any more.
+    return result
 
 
 def _created(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
