@@ -16,6 +16,7 @@ from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.shipping import NOTHING, Shipment, pack
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.earlier_looks import earlier_looks
@@ -80,6 +81,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         spec = spec.refreshed()
+        shipment = shipment_of(spec, options)
         home = Home(options.home.resolve())
         machine = invocation.hardware or hardware.detect()
         _remember_code(spec)
@@ -92,7 +94,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = settled(spec, machine)
         sizing = StackSizes(spec, machine)
-        engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
+        engine = blocks.enter_context(_engine_for(spec, options, invocation.session, shipment))
         log.info(engine.describe())
 
         if is_closed(console):
@@ -289,7 +291,7 @@ def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Calla
     return opener(options.record, home.root, None if must_answer else warn)
 
 
-def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None) -> Engine:
+def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None, shipment: Shipment | None) -> Engine:
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
@@ -297,7 +299,21 @@ def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, session or RaySession(options.address, dashboard=options.dashboard))
+    if shipment is not None:
+        log.info(shipment.description)
+    return RayEngine(
+        spec.resources, session or RaySession(options.address, dashboard=options.dashboard), shipment or NOTHING
+    )
+
+
+def shipment_of(spec: SweepSpec, options: RunOptions) -> Shipment | None:
+    """Return the user's code to send to the nodes of a cluster, or None without ``--ship``. Raises
+    :class:`UserError` if there is none, or too much."""
+    if not options.ship:
+        return None
+    if spec.script is not None:
+        raise UserError("--ship cannot ship a script, which runs by its path: put its folder on every node")
+    return pack((spec.family, *spec.probes), leave_out=options.home)
 
 
 @contextmanager
