@@ -163,7 +163,7 @@ class Campaign:
         """Drop runs that the plan does not want any more because of an outcome."""
         if self.plan.takes_back() and (count := self.drop_unwanted()):
             many = "1 run in training is" if count == 1 else f"{count} runs in training are"
-            log.info(f"{many} not needed any more and will stop, with checkpoints")
+            log.info(f"{many} not needed any more and will stop{', with checkpoints' if self.runs_resume else ''}")
 
     # What starts next
 
