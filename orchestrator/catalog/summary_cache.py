@@ -154,9 +154,14 @@ def forget(files: SweepDirectory) -> None:
 
 
 def directory() -> Path:
-    """Return the directory of all kept summaries of this user."""
+    """Return the directory of all kept summaries of this user. Raises ``FileNotFoundError`` for a user without a home
+    directory, as in some containers."""
     given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "orchestrator" / "summaries"
+    try:
+        cache = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise FileNotFoundError(f"{error}; set HOME or XDG_CACHE_HOME") from error
+    return cache / "orchestrator" / "summaries"
 
 
 def _place(files: SweepDirectory) -> Path:

@@ -16,7 +16,7 @@ import pytest
 from orchestrator.catalog import summary_cache
 from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.catalog.summary import Summary, summarize
-from orchestrator.catalog.summary_cache import directory, find, keep, read_summary
+from orchestrator.catalog.summary_cache import directory, find, forget, keep, read_summary
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Answered, Ended, Journal, Stopped, recall
 from orchestrator.home.run_files import ProbeResult, read_outcome, write_result
@@ -333,3 +333,18 @@ def test_a_caller_from_python_waits_for_nothing_and_an_interrupted_sweep_leaves_
     with pytest.raises(KeyboardInterrupt):
         run_here(small, tmp_path / "stopped", record="jsonl")
     assert find(only_sweep(tmp_path / "stopped")) is None
+
+
+def test_a_user_without_a_home_directory_has_no_copies(
+    files: SweepDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert find(files) is None
+    with caplog.at_level("INFO"):
+        assert read_summary(files.home, files.id) == computed(files)
+    assert "set HOME or XDG_CACHE_HOME" in caplog.text
+    forget(files)
