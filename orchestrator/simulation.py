@@ -64,16 +64,20 @@ def simulate(
     watch: Callable[[float, int], object] = lambda now, begun: None,
 ) -> Trace:
     """Run a searcher to its end. Each of ``workers`` trains a stack of at most ``stack`` runs at a time. ``watch`` is
-    called whenever a stack has ended, with the time and the number of runs begun. Raises :class:`RuntimeError` if the
-    searcher wants no run, has none pending and is not done."""
+    called whenever a stack has ended, with the time and the number of runs begun. A stack ends early if the searcher
+    needs none of its runs any more. Raises :class:`RuntimeError` if the searcher wants no run, has none pending and is
+    not done."""
     waiting: deque[tuple[Request, ...]] = deque()
     running: list[tuple[float, int, tuple[Request, ...], list[Point | None], float]] = []
     now, cost, begun, started = 0.0, 0.0, 0, 0
+    released: set[Request] = set()
     while True:
         free = workers - len(running) - len(waiting)
         if free > 0:
             ending = [run for end, _, runs, _, takes in running if end - now < ENDING * takes for run in runs]
-            waiting.extend(stacks(searcher.ask(free * stack, ending), stack))
+            asked = searcher.ask(free * stack, ending)
+            released.difference_update(asked)
+            waiting.extend(stacks(asked, stack))
         while waiting and len(running) < workers:
             requests = waiting.popleft()
             ended = [world(request) for request in requests]
@@ -87,6 +91,13 @@ def simulate(
         for request, seen in zip(requests, ended, strict=True):
             searcher.tell(request, seen)
         watch(now, started)
+        if fresh := searcher.release():
+            released.update(fresh)
+            waiting = deque(requests for requests in waiting if not released.issuperset(requests))
+            over = [stack for stack in running if released.issuperset(stack[2])]
+            cost -= sum(end - now for end, *_ in over)
+            running = [stack for stack in running if stack not in over]
+            heapq.heapify(running)
     if not searcher.done:
         raise RuntimeError("the searcher is stuck: it is not done, but has no run to request and none to wait for")
     return Trace(dict(searcher.results), cost, now, cost / (now * workers) if now else 1.0)

@@ -2,7 +2,7 @@
 
 They are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``), never in a home:
 a home may be somebody else's, and a summary in it could say anything. A summary is a copy, and any of them can be
-deleted.
+deleted. It is made when a sweep ends or, if it is missing, when a command first looks at the sweep.
 
 A summary is believed only if everything that it was computed from is the same as then (:func:`_stamp`): the content of
 the journal and the search space, the files of each run by number, size and time of change, the source of this program,
@@ -20,6 +20,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -60,6 +61,8 @@ PARTS = ("", OUTCOME, CONTENTS, PROBES)
 """Paths in the directory of a run that tell whether a summary of it is still right."""
 QUIET_NS = 1_000_000_000
 """Files must not have changed for this time before a sweep was read: clocks of file systems are coarse."""
+MARGIN_NS = 20_000_000
+"""Time to wait beyond that."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,17 @@ def keep(stored: StoredSweep) -> Summary:
     return summary
 
 
+def keep_ended(files: SweepDirectory, *, can_wait: bool) -> None:
+    """Keep the summary of a sweep that this process has just ended, so that the first listing finds it. Without
+    ``can_wait``, do nothing if its files have changed so recently that the summary could not be kept."""
+    left_ns = files.journal.lstat().st_ctime_ns + QUIET_NS + MARGIN_NS - time.time_ns()
+    if left_ns > 0:
+        if not can_wait:
+            return
+        time.sleep(left_ns / 1e9)
+    read_summary(files.home, files.id)
+
+
 def forget(files: SweepDirectory) -> None:
     """Delete the kept summary of a sweep."""
     with suppress(OSError):
@@ -134,9 +148,14 @@ def forget(files: SweepDirectory) -> None:
 
 
 def directory() -> Path:
-    """Return the directory of all kept summaries of this user."""
+    """Return the directory of all kept summaries of this user. Raises ``FileNotFoundError`` for a user without a home
+    directory, as in some containers."""
     given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "orchestrator" / "summaries"
+    try:
+        cache = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise FileNotFoundError(f"{error}; set HOME or XDG_CACHE_HOME") from error
+    return cache / "orchestrator" / "summaries"
 
 
 def _place(files: SweepDirectory) -> Path:

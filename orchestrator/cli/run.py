@@ -39,7 +39,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import one_ray, run_sweep
+from orchestrator.sweep.run import one_ray, run_sweep, shipment_of
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.sweep.starting import earlier_sweeps
 from orchestrator.system.environment import HOME
@@ -149,6 +149,7 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         )
     single = replace(options, resume=None) if options.several else options
     for spec in specs:
+        shipment_of(spec, single)
         earlier_sweeps(spec, Home(options.home.resolve()), single, hardware)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.

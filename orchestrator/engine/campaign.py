@@ -91,6 +91,8 @@ class Campaign:
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
+        self._closing: set[str] = set()
+        """Stacks with dropped runs whose workers have not ended."""
         self._heard: set[str] = set()
         """Stacks in training that have reported."""
         self._retries = Retries()
@@ -125,9 +127,12 @@ class Campaign:
         with self._watched():
             self.observer.look()
 
-    def drop_unwanted(self) -> None:
-        """Drop the runs that the plan does not want any more, also those in training. Keep runs whose weights a wanted
-        run waits for."""
+    def drop_unwanted(self) -> int:
+        """Drop the runs that the plan does not want any more. Keep runs whose weights a wanted run waits for.
+
+        Return the number of dropped runs in training. Their stacks end at the next report if no other run of theirs is
+        wanted, and leave checkpoints.
+        """
         live = [run for run in self.table.values() if run.state is not RunState.ENDED]
         keep = {run.job.key for run in live if self.plan.wants(run.job)}
         todo = list(keep)
@@ -136,11 +141,19 @@ class Campaign:
             if run is not None and run.state is RunState.BLOCKED and run.job.donor not in keep:
                 keep.add(run.job.donor)
                 todo.append(run.job.donor)
-        for run in live:
-            key = run.job.key
-            if key not in keep:
-                del self.table[key]
-                self._store.free(key)
+        dropped = [run for run in live if run.job.key not in keep]
+        for run in dropped:
+            del self.table[run.job.key]
+            self._store.free(run.job.key)
+        training = [run for run in dropped if run.state is RunState.TRAINING]
+        self._closing.update(run.stack_id for run in training)
+        return len(training)
+
+    def _drop_taken_back(self) -> None:
+        """Drop runs that the plan does not want any more because of an outcome."""
+        if self.plan.takes_back() and (count := self.drop_unwanted()):
+            many = "1 run in training is" if count == 1 else f"{count} runs in training are"
+            log.info(f"{many} not needed any more and will stop{', with checkpoints' if self.runs_resume else ''}")
 
     # What starts next
 
@@ -159,6 +172,7 @@ class Campaign:
                 self._ask(free)
                 if waiting := self.table.in_state(RunState.WAITING):
                     self._ask(free * self._largest(waiting[0]))
+                self._drop_taken_back()  # Runs that the home has may have decided something.
                 stack = self._choose(free)
             if stack is not None:
                 self._heard.discard(stack.id)
@@ -238,7 +252,7 @@ class Campaign:
 
     def _choose(self, free: int) -> Stack | None:
         """Return the stack of the most urgent runs for ``free`` idle slots, or None if no run waits for a slot."""
-        while waiting := self.table.in_state(RunState.WAITING):
+        while waiting := self._startable():
             first = waiting[0]
             stack = self.table.take_interrupted(first.job.key)
             if stack is not None:  # A checkpoint can only be restored with all of its runs.
@@ -255,6 +269,12 @@ class Campaign:
                     run.begin(stack.id)
                 return stack
         return None
+
+    def _startable(self) -> list[TableRun]:
+        """Return the runs that wait for a slot, most urgent first, except those that another worker still trains: they
+        were dropped, and are wanted again."""
+        held = {job.key for stack_id in self._closing for job in self.table.stacks[stack_id].jobs}
+        return [run for run in self.table.in_state(RunState.WAITING) if run.job.key not in held]
 
     def _continues(self, job: Job) -> bool:
         """Return True if a run of an interrupted stack should train with it again."""
@@ -297,6 +317,8 @@ class Campaign:
                     self._notes.evaluated(run.stack_id, reported.key, reported.evaluation)
             if reported.outcome is not None:
                 self.ended(reported.key, reported.outcome, reported.files)
+        with self._watched():
+            self._drop_taken_back()
         if report.halves:
             self.stack_halved(stack_id, report.halves)
         if report.needs_gpus:
@@ -309,9 +331,12 @@ class Campaign:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
-        """Record an ended run and, unless it failed, store it with its files. Return False and change nothing if the
-        run is not in training (for example, if it was reported twice)."""
+        """Record an ended run and, unless it failed, store it with its files. Return False if the run is not in
+        training. A run that was dropped meanwhile is only stored; one that was reported twice changes nothing."""
         run = self.table.get(key)
+        if run is None and outcome.status is not Status.FAILED and self._is_closing(key):
+            with self._watched():
+                self._store.put(key, outcome, files or {})
         if run is None or run.state is not RunState.TRAINING:
             return False
         with self._watched():
@@ -323,16 +348,22 @@ class Campaign:
             self._store.free(key)
         return True
 
+    def _is_closing(self, key: str) -> bool:
+        """Return True for a dropped run whose worker has not ended."""
+        return any(job.key == key for stack_id in self._closing for job in self.table.stacks[stack_id].jobs)
+
     def stack_ended(self, stack_id: str) -> None:
         """Process the end of a trial. All runs of its stack were reported, unless the stack was stopped early."""
-        stack = self.table.stacks.pop(stack_id, None)
-        if stack is None:
+        if stack_id not in self.table.stacks:
             return
+        stack = self._pop(stack_id)
         members = self.table.members(stack)
         if not members:
             self._notes.end(stack_id)
             if all(self.table.outcome(job.key) is not None for job in stack.jobs):
                 self._checkpoints.drop(stack_id)
+            elif not self.stopping:  # If one of its runs is wanted again, it continues from the checkpoint.
+                self.table.interrupted.append(stack)
         elif self.stopping:
             self.table.wait_first(members)
 
@@ -342,7 +373,7 @@ class Campaign:
         resumed."""
         again = self._retries.count_failure(stack_id, retries)
         if not self.stopping and not again and len(self.table.stacks[stack_id].jobs) == 1:
-            [job] = self.table.stacks.pop(stack_id).jobs
+            [job] = self._pop(stack_id).jobs
             self._checkpoints.drop_work(stack_id)  # A run that is tried again must not start from what failed.
             self.ended(job.key, _failed(error))
             return
@@ -405,9 +436,14 @@ class Campaign:
             log.warning(f"a run at {where} does not fit into {share}: stacks that start now have {gpus:g}")
             self.resources = self.resources.model_copy(update={"gpu_per_stack": gpus})
 
+    def _pop(self, stack_id: str) -> Stack:
+        """Remove a stack whose worker has ended."""
+        self._closing.discard(stack_id)
+        return self.table.stacks.pop(stack_id)
+
     def _leave(self, stack_id: str) -> tuple[Stack, list[TableRun]]:
         """Remove a stack from its worker and queue its unfinished runs before all others. Return both."""
-        stack = self.table.stacks.pop(stack_id)
+        stack = self._pop(stack_id)
         unfinished = self.table.members(stack)
         self.table.wait_first(unfinished)
         return stack, unfinished

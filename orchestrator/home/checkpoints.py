@@ -26,7 +26,7 @@ from orchestrator.home.foreign_files import (
     whole_lines,
 )
 from orchestrator.home.seals import flaw_of, seal
-from orchestrator.machine.jobs import Member
+from orchestrator.machine.jobs import Job, Member, Stack
 from orchestrator.system.files import entries, files_below, is_directory, is_file, replace_whole, whole_directory
 from trainables.base import Evaluation
 
@@ -136,9 +136,28 @@ class Checkpoints:
         """Remove the files of a stack's learner."""
         shutil.rmtree(self.work(stack_id), ignore_errors=True)
 
-    def clear(self) -> None:
-        """Remove all checkpoints. When a sweep ends, failed stacks still have some."""
-        shutil.rmtree(self._root, ignore_errors=True)
+    def clear(self, keep: Collection[str] = ()) -> None:
+        """Remove all checkpoints and files of learners, except those of the stacks to ``keep``. When a sweep ends,
+        failed stacks still have some."""
+        if not keep:
+            shutil.rmtree(self._root, ignore_errors=True)
+            return
+        for stack_id in {*self.stacks(), *(path.name for path in entries(self._root / WORK))}.difference(keep):
+            self.drop(stack_id)
+
+    def copy_from(self, other: Checkpoints, read: Callable[[Member], Job]) -> list[str]:
+        """Copy the checkpoints of stacks whose runs are the same here, as ``read`` finds them. Return their ids."""
+        copied = []
+        for stack_id in other.stacks():
+            newest = other.newest(stack_id)
+            try:
+                jobs = [] if newest is None else list(map(read, read_members(newest)[0]))
+                packed = other.pack(stack_id) if jobs and Stack(tuple(jobs)).id == stack_id else None
+                if packed is not None and self.unpack(stack_id, packed):
+                    copied.append(stack_id)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                log.info(f"the checkpoint of {stack_id} is not used: {type(error).__name__}: {error}")
+        return copied
 
     def check(self, stack_id: str) -> str:
         """Return "" if a stack's newest checkpoint is intact. Otherwise drop it and return a message for the user."""

@@ -97,6 +97,11 @@ class Plan(ABC):
         """Return False if a job that was asked for is not wanted any more."""
         return True
 
+    def takes_back(self) -> bool:
+        """Return True if jobs that were asked for are not wanted any more since the last call, because of outcomes
+        (see :meth:`wants`)."""
+        return False
+
     def foresee(self, job: Job) -> Iterable[Job]:
         """Yield jobs that may be asked for after this one, likely ones first, to prepare for them."""
         return ()

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.space.runs import Run, comparisons
+from orchestrator.search.remaining import Shortfall
+from orchestrator.space.runs import Run, comparisons, shortfalls
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
@@ -59,6 +60,7 @@ class MixAnswer:
         budget: Steps and examples, as a multiple of the settings' values.
         seen: Examples of the target, relative to a mix of the target alone with the settings' budget.
         stopped: True if the user stopped the search for this mix.
+        shortfall: Why its comparison cannot be decided any more, or None if it can or is decided.
         given_up: Runs whose outcome was settled before their end as not learned, or None without such runs.
     """
 
@@ -78,6 +80,7 @@ class MixAnswer:
     seen: float = 1.0
     stopped: bool = False
     given_up: GivenUp | None = None
+    shortfall: Shortfall | None = None
 
     @property
     def runs(self) -> int:
@@ -210,8 +213,15 @@ def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), 
     all_runs = [run for own in ended.values() for run in own]
     learned = float(spec.search.settings.get("learned", LEARNED))
     decided = comparisons(spec, blocks, all_runs)
+    is_open = any(comparison.decided is None for comparison in decided.values())
+    short = shortfalls(spec, blocks, all_runs) if is_open else {}
     mixes = [
-        replace(mix, comparison=decided.get(mix.mix), stopped=mix.mix in stopped)
+        replace(
+            mix,
+            comparison=decided.get(mix.mix),
+            stopped=mix.mix in stopped,
+            shortfall=short.get(mix.mix) if mix.mix in decided else None,
+        )
         for mix in _mix_answers(spec, family, ended, learned)
     ]
     counts = {size: family.parameters(size) for size in sorted({*spec.sizes, *(run.config.size for run in all_runs)})}

@@ -213,6 +213,18 @@ class Searcher(ABC):
         self._pending.pop(request, None)
         self.results.setdefault(request, point)
 
+    def needs(self, run: Request) -> bool:
+        """Return False if the outcome of a run cannot change anything that this searcher decides, now or later."""
+        return True
+
+    def release(self) -> list[Request]:
+        """Stop waiting for the pending runs that are not needed any more, and return them. Results that arrive
+        nevertheless are kept."""
+        released = [run for run in self._pending if not self.needs(run)]
+        for run in released:
+            del self._pending[run]
+        return released
+
     def restore(self, blocks: Iterable[Block]) -> None:
         """Continue after blocks that an earlier searcher requested, in this order."""
         self.blocks = tuple(dict.fromkeys((*blocks, *self.blocks)))

@@ -138,6 +138,7 @@ class Ledger:
         learned: Whether each run that is evidence learned, None if it failed.
         ended: Number of runs that ended, by mix.
         spent: Cost of the runs that ended, by mix.
+        least_cost: Cost of the cheapest run that is evidence, 0 if it is unknown.
         run_cost: Cost of each run that is evidence and did not fail.
         outcomes: By mix, the runs that did not fail as size, seed and whether they learned, sorted.
         cells: By mix, the runs that are evidence.
@@ -158,6 +159,7 @@ class Ledger:
         self._waiting: dict[RunId, list[tuple[Compared, int]]] = defaultdict(list)
         self._known_costs: list[tuple[int, float]] = []
         self._log_sizes, self._log_costs = array("d"), array("d")
+        self.least_cost = 0.0
         self._cost_model: CostModel | None = None
         self._transitions: dict[str, TransitionDesign] = {}
 
@@ -180,6 +182,11 @@ class Ledger:
     def pair_of(self, block: Block) -> Pair | None:
         """Return the pair of a block, or None if it is incomplete."""
         return pair_of(block, self.learned)
+
+    def waiting(self, request: Request) -> list[Compared]:
+        """Return the comparisons with open blocks that wait for the outcome of a run."""
+        run = (request.mix, request.size, request.seed)
+        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_evidence else []
 
     @property
     def costs(self) -> CostModel:
@@ -216,6 +223,7 @@ class Ledger:
             self._try_to_complete(pair, place)
 
     def _add_cost(self, size: int, cost: float) -> None:
+        self.least_cost = min(self.least_cost or cost, cost)
         place = bisect(self._known_costs, (size, cost))
         self._known_costs.insert(place, (size, cost))
         self._log_sizes.insert(place, float(np.log(float(size))))

@@ -63,6 +63,11 @@ class PairDesign:
         return self.runs.growth.decision(self.error, self._looks)
 
     @cached_property
+    def fewest_more(self) -> int:
+        """The fewest further pairs that can decide the comparison."""
+        return self.runs.growth.fewest_more(self.error, self._looks)
+
+    @cached_property
     def _at_least(self) -> float:
         """The certified factor."""
         if self.decided is None:

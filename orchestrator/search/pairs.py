@@ -22,7 +22,8 @@ from orchestrator.search.base import (
 from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
-from orchestrator.transition.evidence import Block
+from orchestrator.search.remaining import Limits, Shortfall, Side, most_pairs
+from orchestrator.transition.evidence import Block, Growth
 
 Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000
@@ -69,6 +70,9 @@ class Pairs(Searcher):
         self._ledger = self._new_ledger()
         self._designs: dict[Compared, tuple[tuple[int, int], PairDesign]] = {}
         budgets = Counter(baseline for _, baseline in problem.comparisons)
+        self._shortfalls: dict[Compared, tuple[tuple[int, int], Shortfall | None]] = {}
+        self._closed: frozenset[Compared] = frozenset()
+        """The comparisons that were closed at the last release of their runs."""
         self.budgets = {mix: max(budgets[mix], 1) for mix in problem.mixes}
         """Number of budgets of each mix. A baseline has one for each mix compared with it."""
 
@@ -115,6 +119,54 @@ class Pairs(Searcher):
     def progress_of(self, mix: str) -> MixProgress:
         return _Decision(self, ()).progress(mix)
 
+    def shortfall(self, pair: Compared) -> Shortfall | None:
+        """Return why an undecided comparison cannot be decided any more, or None if it can. To stop it then wrongs
+        nobody, because evidence is valid at any time."""
+        state = len(self.results), len(self.blocks)
+        known, result = self._shortfalls.get(pair, (None, None))
+        if known != state:
+            result = self._find_shortfall(pair)
+            self._shortfalls[pair] = state, result
+        return result
+
+    def _find_shortfall(self, pair: Compared) -> Shortfall | None:
+        runs, needed = self.ledger.compared[pair], self.design(pair).fewest_more
+        used = runs.seeds_of_mix, runs.seeds_of_baseline
+        mix, baseline = (
+            Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), seeds)
+            for mix, count, seeds in zip(pair, (self.budgets[mix] for mix in pair), used, strict=True)
+        )
+        room = most_pairs(self.problem, self.ledger, runs, (mix, baseline), needed)
+        if room >= needed:
+            return None
+        return Shortfall(needed, room, runs.counted + room < Growth().fewest_more(self.settings.error))
+
+    def is_closed(self, pair: Compared) -> bool:
+        """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.
+
+        Its open blocks then stay incomplete, which takes nothing from a decision: the pairs before them made it.
+        Searches that continue after a decision need the open blocks, because later pairs count only after them.
+        """
+        if self.settings.aim != "decide":
+            return False
+        return self.design(pair).decided is not None or self.is_hopeless(pair)
+
+    def is_hopeless(self, pair: Compared) -> bool:
+        """Return True if a comparison had a chance to be decided, and has none any more. It gets no more pairs."""
+        shortfall = self.shortfall(pair)
+        return shortfall is not None and not shortfall.from_start
+
+    def needs(self, run: Request) -> bool:
+        waiting = self.ledger.waiting(run)
+        return not waiting or not all(map(self.is_closed, waiting))
+
+    def release(self) -> list[Request]:
+        closed = frozenset(filter(self.is_closed, self.problem.comparisons))
+        if closed == self._closed:  # As after nearly every result.
+            return []
+        self._closed = closed
+        return super().release()
+
 
 class _Decision:
     """State for a single decision. Runs chosen so far count as pending."""
@@ -151,7 +203,7 @@ class _Decision:
         open_runs = [
             run
             for (mix, baseline), runs in self._compared.items()
-            if not {mix, baseline} & self._searcher.stopped
+            if not ({mix, baseline} & self._searcher.stopped or self._searcher.is_closed((mix, baseline)))
             for both in runs.open_runs.values()
             for run in both
         ]
@@ -197,6 +249,8 @@ class _Decision:
             return []
         design, aim = self._comparison(pair), self._settings.aim
         raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
+        if design.decided is None and self._searcher.is_hopeless(pair):
+            return []
         if design.decided is not None and not raises:
             return []
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))

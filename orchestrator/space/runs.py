@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.search.base import Request
+from orchestrator.search.pairs import Pairs
+from orchestrator.search.remaining import Shortfall
 from orchestrator.search.results import learned_runs
-from orchestrator.space.problem import problem_of
+from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
 from orchestrator.transition.types import Point
@@ -127,3 +129,15 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
         for mix, asked in own.items()
         if asked
     }
+
+
+def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
+    """Return the comparisons of a sweep that cannot be decided any more within its budget, by mix."""
+    searcher = searcher_of(spec, blocks)
+    if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.
+        return {}
+    point = search_points(spec)
+    for run in runs:
+        searcher.tell(run.request, point(run))
+    found = {mix: searcher.shortfall((mix, baseline)) for mix, baseline in searcher.problem.comparisons}
+    return {mix: shortfall for mix, shortfall in found.items() if shortfall is not None}

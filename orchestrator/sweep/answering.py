@@ -13,6 +13,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.journal import Answered, Broken, recall
 from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, Sweep
+from orchestrator.machine.jobs import Stack
 from orchestrator.machine.state import State
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -60,7 +61,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
     replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
     if files := draw(sweep, result, records):
         record.end(result, State.FINISHED, files)
-    Checkpoints(sweep.files.checkpoints).clear()
+    clear_checkpoints(plan)
     for line in remarks(sweep, result, records, options, plan.searcher):
         log.info(line)
     missing = _close(recorder, options, RECORD_TIMEOUT_S)
@@ -70,6 +71,15 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
             log.info(f"{name}  {path}")
     log.info(f"pages   {command_line('ui', '--home', sweep.files.home.root)}{missing}")
     return result
+
+
+def clear_checkpoints(plan: StudyPlan) -> None:
+    """Remove a sweep's checkpoints, except those of runs that have not ended, because no comparison needed them any
+    more or their mix was stopped. A sweep that extends this one continues them."""
+    checkpoints = Checkpoints(plan.sweep.files.checkpoints)
+    ended = {run.key for run in plan.runs}
+    stacks = [Stack(tuple(jobs)) for jobs in checkpoints.interrupted(plan.read)]
+    checkpoints.clear(keep={stack.id for stack in stacks if not ended.issuperset(job.key for job in stack.jobs)})
 
 
 def leave_resumable(

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import TableRun
+from orchestrator.report.words.findings import out_of_reach
 from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
+from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import points
 from orchestrator.space.runs import RunInTraining
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.terminal.live_view import Snapshot, SoFar, by_size
 from orchestrator.transition.estimate import transition
-from orchestrator.transition.evidence import LEARNED
+from orchestrator.transition.evidence import LEARNED, odds
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 
@@ -100,12 +102,23 @@ class Monitor:
             counts=counts,
             in_flight=tuple(map(self._progress, training)),
             trained_s=sum(outcome.measures.get("seconds", 0.0) for outcome in here),
-            warnings=tuple(
-                f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
-                for size, most in sorted(campaign.limits.items())
+            warnings=(
+                *(
+                    f"out of memory at {spec.size_axis} {size}: its stacks now have at most {most} runs"
+                    for size, most in sorted(campaign.limits.items())
+                ),
+                *self._out_of_reach(),
             ),
         )
         self._took_s = time.monotonic() - self._taken
+
+    def _out_of_reach(self) -> Iterator[str]:
+        """Yield a sentence for each comparison that cannot be decided any more."""
+        searcher = self._plan.searcher
+        if isinstance(searcher, Pairs):
+            for pair in searcher.problem.comparisons:
+                if (shortfall := searcher.shortfall(pair)) is not None:
+                    yield out_of_reach(pair[0], odds(1 / searcher.settings.error), shortfall)
 
     def _request(self, run: TableRun) -> Request:
         return self._plan.requests(run.job.key)[0]

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.shipping import NOTHING, Shipment, pack
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.earlier_looks import earlier_looks
 from orchestrator.home.journal import Ended, Journal, Memory, recall
@@ -41,7 +44,7 @@ from orchestrator.sweep.starting import continuing, earlier_sweeps
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
-from orchestrator.system.errors import SweepError, first_of
+from orchestrator.system.errors import SweepError, UserError, first_of
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import is_closed
 from orchestrator.trusted_code import list_path, remember_script, scripts_path, trust_code_of
@@ -65,6 +68,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
     with ExitStack() as blocks:
         blocks.enter_context(logged_to(console))
         spec = spec.refreshed()
+        shipment = shipment_of(spec, options)
         home = Home(options.home.resolve())
         machine = invocation.hardware or hardware.detect()
         _remember_code(spec)
@@ -76,7 +80,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
             spec = continuing(spec, extended)
         open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = choose_stacks(spec, machine)
-        engine = blocks.enter_context(_engine_for(spec, options, invocation.session))
+        engine = blocks.enter_context(_engine_for(spec, options, invocation.session, shipment))
         log.info(engine.describe())
         drive = Drive(engine, StackSizes(spec, machine), options, invocation)
         if is_closed(console):
@@ -115,6 +119,8 @@ def _drive(
             log.info(f"{mix} was {BY_HAND} and stays stopped; {again}")
             searcher.stop(mix)
         plan = StudyPlan(sweep, searcher, journal, known=known, blocks=len(memory.blocks))
+        if extended is not None:
+            _continue_checkpoints(plan, extended)
         campaign = drive.campaign(plan)
         progress = Progress(campaign, plan, records, console, invocation.limit, lambda: recorder.warning)
         # Until the answer is printed: a second signal ends the process at once even then.
@@ -122,7 +128,9 @@ def _drive(
         drive.run(campaign, plan, progress)
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, options, invocation.limit)
-        return finish(plan, records, recorder, console, options)
+        result = finish(plan, records, recorder, console, options)
+    keep_ended(sweep.files, can_wait=invocation.owns_process)  # Without the sweep's lock: it is not running any more.
+    return result
 
 
 def _create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | None) -> Sweep:
@@ -183,7 +191,7 @@ def _open_record(home: Home, options: RunOptions, *, must_answer: bool) -> Calla
     return opener(options.record, home.root, None if must_answer else warn)
 
 
-def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None) -> Engine:
+def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None, shipment: Shipment | None) -> Engine:
     if options.local:
         from orchestrator.engine.local_engine import LocalEngine
 
@@ -191,7 +199,21 @@ def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None
     from orchestrator.engine.ray.engine import RayEngine  # Ray takes a second to import; local sweeps do not need it.
     from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(spec.resources, session or RaySession(options.address, dashboard=options.dashboard))
+    if shipment is not None:
+        log.info(shipment.description)
+    return RayEngine(
+        spec.resources, session or RaySession(options.address, dashboard=options.dashboard), shipment or NOTHING
+    )
+
+
+def shipment_of(spec: SweepSpec, options: RunOptions) -> Shipment | None:
+    """Return the user's code to send to the nodes of a cluster, or None without ``--ship``. Raises
+    :class:`UserError` if there is none, or too much."""
+    if not options.ship:
+        return None
+    if spec.script is not None:
+        raise UserError("--ship cannot ship a script, which runs by its path: put its folder on every node")
+    return pack((spec.family, *spec.probes), leave_out=options.home)
 
 
 @contextmanager
@@ -204,6 +226,14 @@ def one_ray(options: RunOptions, invocation: Invocation) -> Iterator[Invocation]
 
     with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
         yield replace(invocation, session=session)
+
+
+def _continue_checkpoints(plan: StudyPlan, extended: Sweep) -> None:
+    """Copy the checkpoints of runs that the extended sweep began and did not need to end. Leave those of other code,
+    and what a script of somebody else may have written."""
+    sweep = plan.sweep
+    if sweep.spec.script is None and extended.source == sweep.source and not extended.files.is_imported:
+        Checkpoints(sweep.files.checkpoints).copy_from(Checkpoints(extended.files.checkpoints), plan.read)
 
 
 def _known_runs(

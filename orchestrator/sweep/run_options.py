@@ -107,6 +107,7 @@ EXCLUDED = (
     ("fresh", "extend", "--fresh trains every run again, but --extend reuses the runs of a sweep"),
     ("local", "address", "--engine local trains without Ray, so it cannot use --address"),
     ("local", "dashboard", "--engine local trains without Ray, so it has no --dashboard"),
+    ("local", "ship", "--engine local trains in this process, so it has no nodes to --ship to"),
     ("address", "dashboard", "the cluster at --address has its own dashboard: omit --dashboard"),
 )
 """Pairs of mutually exclusive options, and the reason."""
@@ -152,6 +153,9 @@ class RunOptions(PlaceOptions, SizedOptions):
     )
     fresh: bool = option(False, "--fresh", once=True, help="Train every run again, even if it is already in the home.")
     dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
+    ship: bool = option(
+        False, "--ship", help="With --address: send the folder of your family to every node, without hidden files."
+    )
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
     )
@@ -172,6 +176,8 @@ class RunOptions(PlaceOptions, SizedOptions):
                 raise UserError(f"{why}: use only one")
         if self.retry_failed and self.resume is None:
             raise UserError("--retry-failed trains failed runs of a sweep again: name the sweep with --resume [SWEEP]")
+        if self.ship and self.address is None:
+            raise UserError("--ship sends the folder of your family to the nodes of a cluster: name it with --address")
         if self.limit_s == 0:
             raise UserError(f"--max-time {self.max_time!r}: the time must be greater than zero, for example 2h")
         return self

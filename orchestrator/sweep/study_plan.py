@@ -56,6 +56,7 @@ class StudyPlan(Plan):
         self._blocks = blocks
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
+        self._takes_back = False
         self._first: dict[str, Request] = {}
         """The first request of each job that this object has seen."""
         for entry in known:
@@ -98,6 +99,9 @@ class StudyPlan(Plan):
             self._enter(entry)
             self.on_ended(self.runs[-1])
             trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
+        if released := frozenset(self.searcher.release()):
+            self._takes_back = True
+            self._forget(released.__contains__)
 
     def describe(self, job: Job) -> Member:
         return asdict(self._first[job.key])
@@ -115,7 +119,12 @@ class StudyPlan(Plan):
         return self._opened(before)
 
     def wants(self, job: Job) -> bool:
-        return any(request.mix not in self.searcher.stopped for request in self.requests(job.key))
+        searcher = self.searcher
+        return any(one.mix not in searcher.stopped and searcher.needs(one) for one in self.requests(job.key))
+
+    def takes_back(self) -> bool:
+        taken, self._takes_back = self._takes_back, False
+        return taken
 
     def foresee(self, job: Job) -> Iterator[Job]:
         """Yield a job of each size, the nearest first."""
@@ -131,9 +140,13 @@ class StudyPlan(Plan):
             return
         self.journal.append(Stopped(mix))
         self.searcher.stop(mix)
+        self._forget(lambda request: request.mix == mix)
+
+    def _forget(self, is_dropped: Callable[[Request], bool]) -> None:
+        """Wait no more for the outcomes of some requests. The first request of a job stays while another needs it."""
         for key, (first, *others) in list(self._open.items()):
-            others = [request for request in others if request.mix != mix]
-            if first.mix == mix and not others:
+            others = [request for request in others if not is_dropped(request)]
+            if is_dropped(first) and not others:
                 del self._open[key]
             else:
                 self._open[key] = [first, *others]

@@ -27,10 +27,12 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 
 1. Pairs count in the order in which their blocks were requested, up to the first incomplete block. Runs that learn end
    early, so the first runs to finish are a biased sample.
+   Once a comparison is decided, its open blocks may stay incomplete: the pairs before them made the decision, and later
+   pairs cannot take it back. Their runs may be stopped at any time, except those that other comparisons wait for.
 2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
-3. Both runs of a block are trained, whatever the outcome of the first.
+3. Both runs of a block are trained, whatever the outcome of the first, until the comparison is decided.
 4. A failed run has no outcome. A run may fail because of how its training went, so for each direction it counts as the
    outcome that is worse for that direction. A diverged run did not learn.
 
@@ -43,6 +45,7 @@ they are refuted in turn without a correction.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -286,6 +289,16 @@ class Growth:
         """Return the direction whose evidence reached 1 / ``error`` first, or None."""
         return _decided(self.paths(looks), -math.log(error))
 
+    def fewest_more(self, error: float, looks: int = 0) -> int:
+        """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
+        is decided."""
+        if self.decision(error, looks) is not None:
+            return 0
+        sums, needed = np.array(list(self._sums.values())), math.log(looks + 1) - math.log(error)
+        return next(
+            n for n in itertools.count(1) if np.logaddexp.reduce(sums + n * MOST_GROWTH, axis=1).max() >= needed
+        )
+
     def at_least(self, count: Callable[[float], float], decided: Direction, error: float, looks: int = 0) -> float:
         """Return the largest certified factor in favor of ``decided``, at least 1. ``count`` rises with the size."""
         ratios = np.array([_ratio(pair, decided, count) for pair in self.pairs])
@@ -411,10 +424,19 @@ def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) ->
     ]
 
 
+def _most_growth() -> Floats:
+    """Return the largest growth by alternative: the better run learns and the other does not, as was predicted."""
+    return np.array(_pair_growth(1 - NEAREST, NEAREST, True, False))
+
+
 def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
     if learned is None:
         return min(_log_ratio(chance, middle, True), _log_ratio(chance, middle, False))
     return math.log(chance / middle) if learned else math.log((1 - chance) / (1 - middle))
+
+
+MOST_GROWTH = _most_growth()
+"""Largest growth of the log evidence by one pair, by alternative."""
 
 
 def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:

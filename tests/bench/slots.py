@@ -31,6 +31,8 @@ CASES: tuple[tuple[int, int, Aim], ...] = (
     (2, 64, "decide"),
     (2, 256, "decide"),
     (8, 8, "locate"),
+    (8, 16, "decide"),
+    (8, 64, "decide"),
     (8, 64, "locate"),
 )
 """Mixes, slots and aim."""

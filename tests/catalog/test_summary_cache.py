@@ -16,16 +16,17 @@ import pytest
 from orchestrator.catalog import summary_cache
 from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.catalog.summary import Summary, summarize
-from orchestrator.catalog.summary_cache import directory, find, keep, read_summary
+from orchestrator.catalog.summary_cache import directory, find, forget, keep, read_summary
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.journal import Answered, Ended, Journal, Stopped, recall
 from orchestrator.home.run_files import ProbeResult, read_outcome, write_result
 from orchestrator.home.sweeps import UnreadableError
+from orchestrator.machine.state import State
 from orchestrator.site.pages import SweepPages
 from orchestrator.trusted_code import trust
 from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
-from tests.cli.program import Program, imported
-from tests.sweep.sweeps import spec
+from tests.cli.program import Program, imported, separate
+from tests.sweep.sweeps import UNITS, interrupt_after, only_sweep, run_here, spec
 
 
 @pytest.fixture(autouse=True)
@@ -300,3 +301,50 @@ def test_a_kept_summary_needs_no_scipy(files: SweepDirectory) -> None:
     assert imported(code, "scipy", "matplotlib", "mlflow", "torch") == []
     kept_file().unlink()
     assert imported(code, "scipy", "matplotlib", "mlflow", "torch") == ["scipy"]
+
+
+SMALL = UNITS.replace("sizes: [8, 16]", "sizes: [8, 64]") + "search: {method: grid}\n"
+
+
+def test_the_driver_keeps_the_summary_of_a_sweep_that_it_ends(tmp_path: Path) -> None:
+    space = tmp_path / "small.yaml"
+    space.write_text(SMALL)
+    separate("run", space, "--home", tmp_path / "home", "--engine", "local", "--record", "jsonl").succeeded()
+    files = only_sweep(tmp_path / "home")
+    expected = computed(files)
+    assert find(files) == expected
+    assert isinstance(expected, Summary)
+    assert expected.state == State.FINISHED.value
+    assert expected.runs == 2
+
+
+def test_a_caller_from_python_waits_for_nothing_and_an_interrupted_sweep_leaves_no_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = spec(sizes=[8, 64], seeds=1)
+    monkeypatch.setattr(summary_cache, "QUIET_NS", 10**12)
+    run_here(small, tmp_path / "recent", record="jsonl")
+    assert find(only_sweep(tmp_path / "recent")) is None
+    monkeypatch.setattr(summary_cache, "QUIET_NS", 0)
+    monkeypatch.setattr(summary_cache, "MARGIN_NS", 0)
+    run_here(small, tmp_path / "quiet", record="jsonl")
+    assert find(only_sweep(tmp_path / "quiet")) == computed(only_sweep(tmp_path / "quiet"))
+    interrupt_after(2, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run_here(small, tmp_path / "stopped", record="jsonl")
+    assert find(only_sweep(tmp_path / "stopped")) is None
+
+
+def test_a_user_without_a_home_directory_has_no_copies(
+    files: SweepDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert find(files) is None
+    with caplog.at_level("INFO"):
+        assert read_summary(files.home, files.id) == computed(files)
+    assert "set HOME or XDG_CACHE_HOME" in caplog.text
+    forget(files)

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +29,14 @@ from orchestrator.home.journal import Journal, recall
 from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
+from orchestrator.search.base import Request
+from orchestrator.search.grid import Grid
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
-from tests.engine.test_campaign import stop_mix
+from tests.engine.test_campaign import plan_of, stop_mix
 from tests.scripted import Event, begun, closed, events
 from tests.sweep.sweeps import scripted
 from trainables.base import Outcome, Status
@@ -323,6 +325,36 @@ def ends_a_stack_that_is_not_wanted(bench: Bench) -> None:
     assert max(event.step for event in events(bench.log) if event.mix == "add+prod") < 40
 
 
+class _ChangesItsMind(Grid):
+    """Needs no run of the largest size once a run of the smallest has ended."""
+
+    def needs(self, run: Request) -> bool:
+        return run.size < self.problem.sizes[-1] or all(ended.size > self.problem.sizes[0] for ended in self.results)
+
+    def choose(self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()) -> list[Request]:
+        return [run for run in super().choose(pending, limit, ending) if self.needs(run)]
+
+
+def ends_runs_that_an_outcome_makes_needless(bench: Bench) -> None:
+    """Runs that the plan takes back after an outcome end early, with checkpoints. They are neither failed nor done, and
+    if they are wanted later, they continue."""
+    campaign = bench.begin({"steps": 40})
+    plan = plan_of(campaign)
+    plan.searcher = _ChangesItsMind(plan.searcher.problem)
+    bench.hold((16, 5))
+    campaign.observer = Hook(lambda: bench.release() if bench.finished() else None)
+    bench.drive(campaign)
+    assert bench.finished() == Counter([("add", 8, 0)])
+    assert not bench.ended(Status.FAILED)
+    reached = max((event.step for event in events(bench.log) if event.size == 16), default=0)
+    assert reached < 40
+    left = Checkpoints(bench.sweep.files.checkpoints).stacks()
+    assert len(left) == (reached > 0)
+    bench.drive(bench.resume())
+    assert bench.finished() == places(bench.sweep.spec)
+    assert repeated(bench.log) == []
+
+
 def retries_after_a_full_disk(bench: Bench) -> None:
     """A machine error that a worker reports is not an outcome, and the stack is retried."""
     bench.drive(bench.begin({"times": 1, "trouble": "ENOSPC"}))
@@ -427,6 +459,7 @@ CHECKS: tuple[Callable[[Bench], None], ...] = (
     fills_its_slots,
     stops_at_the_next_evaluation,
     ends_a_stack_that_is_not_wanted,
+    ends_runs_that_an_outcome_makes_needless,
     retries_after_a_full_disk,
     stops_on_a_disk_that_stays_full,
     survives_a_killed_worker,

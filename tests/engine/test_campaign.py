@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -280,3 +281,88 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
     assert known == [ended.jobs[0].key]
     assert recall(SweepDirectory(files.parent)).stopped == {"add"}
+
+
+PAIRS: dict[str, Any] = {
+    "mixes": ["add", "add+prod"],
+    "sizes": [32],
+    "seeds": 40,
+    "search": {"method": "pairs", "aim": "decide"},
+    "resources": {"max_stack": 1},
+}
+"""A sweep of one size, in which ADD+PROD learns and ADD does not."""
+
+
+def end(campaign: Campaign, stack: Stack) -> None:
+    """End the run of a stack as it ends in :data:`PAIRS`, and the stack."""
+    [job] = stack.jobs
+    accuracy = 0.95 if job.run.label == "add+prod" else 0.2
+    campaign.ended(job.key, Outcome(Status.FINISHED, 3, {"add": accuracy, "prod": 0.9}, {"add": 0.1, "prod": 0.1}))
+    campaign.take_in(stack.id, StackReport())
+    campaign.stack_ended(stack.id)
+
+
+def train_until_decided(campaign: Campaign) -> list[Stack]:
+    """End the runs of a campaign one after the other until it is done. Return the stacks that still train."""
+    training: list[Stack] = []
+    while not campaign.done:
+        while (stack := campaign.next_stack()) is not None:
+            training.append(stack)
+        end(campaign, training.pop(0))
+    return training
+
+
+def test_a_decision_stops_the_runs_that_it_does_not_need(files: Path) -> None:
+    campaign = make(files, slots=64, **PAIRS)
+    left = train_until_decided(campaign)
+    assert len(left) >= 4
+    assert all(campaign.is_over(stack.id) for stack in left)
+    assert campaign.training == []
+    claims = Home(files.parents[2]).claims
+    assert list(claims.glob("*")) == []
+    done = [entry.key for entry in read_journal(files) if isinstance(entry, Ended)]
+    assert len(set(done)) == len(done)
+    assert not {job.key for stack in left for job in stack.jobs} & set(done)
+    for stack in left:
+        campaign.stack_ended(stack.id)
+    # A resumed sweep is done, too, and one that locates transitions asks for the same runs first.
+    memory = recall(SweepDirectory(files.parent))
+    for aim in ("decide", "locate"):
+        plan = plan_of(make(files, **PAIRS | {"search": {"method": "pairs", "aim": aim}}))
+        plan.searcher.restore(memory.blocks)
+        for entry in read_journal(files):
+            if isinstance(entry, Ended):
+                plan.searcher.tell(entry.request, plan.point(plan_of(campaign).runs[done.index(entry.key)]))
+        assert plan.done == (aim == "decide")
+        wanted = {job.key for job in plan.ask(len(left))}
+        assert wanted == ({job.key for stack in left for job in stack.jobs} if aim == "locate" else set())
+
+
+def test_a_needless_run_that_ends_nevertheless_is_stored(files: Path) -> None:
+    campaign = make(files, slots=64, **PAIRS)
+    first, *others = train_until_decided(campaign)
+    [job] = first.jobs
+    assert not campaign.ended(job.key, GOOD), "it is not in training for the sweep"
+    assert RunStore(Home(files.parents[2]), "another").find(job.key) == GOOD
+    assert job.key not in {entry.key for entry in read_journal(files) if isinstance(entry, Ended)}
+    campaign.stack_ended(first.id)
+    assert not campaign.ended(job.key, GOOD)
+    assert not campaign.ended(others[0].jobs[0].key, Outcome(Status.FAILED, 0, {}, {}, error="lost"))
+    assert not RunStore(Home(files.parents[2]), "another").has(others[0].jobs[0].key)
+
+
+def test_a_run_that_is_wanted_again_waits_for_its_worker_to_end(files: Path) -> None:
+    campaign = make(files, slots=4, resources={"max_stack": 1})
+    stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
+    plan, dropped = plan_of(campaign), stacks[0]
+    needed = False
+    with patch.object(plan.searcher, "needs", lambda run: needed or run != plan.requests(dropped.jobs[0].key)[0]):
+        campaign.ended(stacks[1].jobs[0].key, GOOD)
+        campaign.take_in(stacks[1].id, StackReport())
+        assert campaign.is_over(dropped.id)
+        needed = True
+        campaign.slots = 100
+        again = [stack.id for _ in range(100) if (stack := campaign.next_stack()) is not None]
+        assert dropped.id not in again
+        campaign.stack_ended(dropped.id)
+        assert start(campaign).id == dropped.id

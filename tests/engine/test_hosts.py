@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.home.directories import Home
 from tests.chaos.ground import QUICK
-from tests.chaos.paced import write_space
+from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
 from tests.engine.hosts import OWN_DISK, Hosts, connected_hosts
@@ -99,6 +99,42 @@ def test_the_documented_commands_give_an_answer_on_a_cluster(hosts: Hosts, tmp_p
         program.kill()
     assert "3 nodes, 3 CPU cores, 3 stacks at a time" in log.read_text()
     assert count(home, log, expected) == NOTHING
+
+
+@pytest.mark.parametrize("ships", [True, False])
+def test_a_shipped_folder_reaches_hosts_that_do_not_have_it(hosts: Hosts, tmp_path: Path, ships: bool) -> None:
+    home, log, mine = tmp_path / "home", tmp_path / "log", tmp_path / "mine"
+    home.mkdir()
+    mine.mkdir()
+    own = "from pathlib import Path\nfrom tests.scripted import ScriptedFamily\nfrom my_parts import NAME\n"
+    own += "assert Path(__file__).with_name('table.csv').read_text() == '1,2'\n"
+    (mine / "my_models.py").write_text(f"{own}\nclass Mine(ScriptedFamily):\n    name = NAME\n")
+    (mine / "my_parts.py").write_text("NAME = 'mine'\n")
+    (mine / "table.csv").write_text("1,2")
+    (mine / ".env").write_text("SECRET=1")
+    events_log = tmp_path / "events"
+    settings = {"steps": STEPS, "pace_s": 0.3, "log": str(events_log)}
+    space = write_space(mine, pace_s=0.3, family="my_models:Mine", settings=settings, **resources(1))
+    head, _, _ = commands(hosts.address(1))
+    hosts.start_ray(1, [*head[1:], "--include-dashboard=false", "--no-monitor"])
+    hosts.part(1, RAYLET)
+    for number in (2, 3):
+        join(hosts, 1, number, home, mine)
+    for number in (2, 3):
+        hosts.part(number, RAYLET)
+    program = begin(hosts, 1, space, home, log, *(["--ship"] if ships else []))
+    try:
+        code, text = program.end(), log.read_text()
+    finally:
+        program.kill()
+    if not ships:
+        assert code == 1, text
+        assert "my_models" in text
+        return
+    assert code == 0, text
+    assert f"Shipping {mine} (4 files" in text
+    assert len(journalled(home)) == RUNS
+    assert len({event.process for event in events(events_log)}) >= len(hosts.numbers)
 
 
 def test_a_cut_host_that_reconnects_and_a_lost_head_lose_no_results(hosts: Hosts, tmp_path: Path) -> None:

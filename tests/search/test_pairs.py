@@ -101,6 +101,52 @@ def test_many_slots_do_not_train_pairs_that_a_decision_would_not_need() -> None:
     assert begun.ask(256 - len(first)) == [], "the first pairs should decide, and more would be placed blindly"
 
 
+def test_a_decision_releases_its_open_runs_for_good() -> None:
+    problem = Problem(("add", "add+prod"), SIZES, tuple(range(200)), (("add+prod", "add"),))
+    searchers = {aim: Pairs(problem, aim=aim, max_runs=200) for aim in ("decide", "locate")}
+    released: dict[str, list[Request]] = {}
+    for aim, searcher in searchers.items():
+        while comparison_of(searcher).decided is None:
+            searcher.ask(64 - len(searcher.pending))
+            run = searcher.pending[0]
+            assert searcher.needs(run)
+            searcher.tell(run, HALF(run))
+            released[aim] = searcher.release()
+    decides, locates = searchers["decide"], searchers["locate"]
+    assert len(released["decide"]) >= 4
+    assert decides.done
+    assert released["locate"] == []
+    assert set(locates.pending) >= set(released["decide"]), "later pairs count only after these"
+    assert not any(map(decides.needs, released["decide"]))
+    late = released["decide"][0]
+    decides.tell(late, HALF(late))
+    assert decides.results[late] == HALF(late)
+    resumed = Pairs(problem, aim="decide", max_runs=200)
+    resumed.restore(decides.blocks)
+    for request, result in decides.results.items():
+        resumed.tell(request, result)
+    assert resumed.done
+    assert resumed.ask(64) == []
+
+
+def test_a_run_that_an_open_comparison_waits_for_is_not_released() -> None:
+    mixes = ("add", "add+prod", "add+max")
+    problem = Problem(mixes, SIZES, tuple(range(200)), (("add+prod", "add"), ("add+max", "add")))
+    outcomes = world({"add": 20.0, "add+prod": 10.0, "add+max": 20.0})
+    searcher = Pairs(problem, aim="decide", max_runs=200)
+    released: list[Request] = []
+    while not released:
+        searcher.ask(64 - len(searcher.pending))
+        run = searcher.pending[0]
+        searcher.tell(run, outcomes(run))
+        released = searcher.release()
+    open_blocks = [block for block in searcher.blocks if block.mix == "add+max"]
+    needed = {Request(*run) for block in open_blocks for run in block.runs}
+    assert {run.mix for run in released} <= {"add+prod", "add"}
+    assert not needed & set(released)
+    assert needed <= {*searcher.pending, *searcher.results}
+
+
 def test_locating_comes_last_and_places_both_transitions() -> None:
     searcher = Pairs(TWO)
     results = list(drive(searcher, HALF))

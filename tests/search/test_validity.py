@@ -87,6 +87,30 @@ def test_a_shared_baseline_keeps_the_error(shape: str, slots: int) -> None:
     assert wrong <= ERROR * sweeps * 4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("slots", [16, 64])
+def test_runs_stopped_by_one_decision_keep_the_error_of_the_others(slots: int) -> None:
+    """One mix learns more often, and its decision stops runs, also of the baseline. The others equal the baseline."""
+    sizes = (8, 10, 12, 14, 16, 20, 24)
+    problem = Problem(FIVE, sizes, tuple(range(12)), tuple((mix, FIVE[0]) for mix in FIVE[1:]))
+    sweeps, wrong, right, stopped = 60, 0, 0, 0
+    for key in range(sweeps):
+
+        def world(request: Request, key: int = key) -> Point:
+            rng = np.random.default_rng([key, FIVE.index(request.mix), request.size, request.seed])
+            learned = rng.random() < CURVES["rises"](request.size * (2 if request.mix == FIVE[1] else 1))
+            return request.point(0.98 if learned else 0.2, 0.15, request.size * (EARLY if learned else 1.0))
+
+        searcher = Pairs(problem, aim="decide", max_runs=40)
+        learned = learned_runs(simulate(searcher, world, slots).results, 0.8)
+        decided = [decides(counted([pair for pair in searcher.blocks if pair.mix == mix], learned)) for mix in FIVE[1:]]
+        right, wrong = right + decided[0], wrong + sum(decided[1:])
+        stopped += sum(run not in learned for pair in searcher.blocks for run in pair.runs)
+    assert right >= 0.9 * sweeps
+    assert stopped >= sweeps
+    assert wrong <= ERROR * sweeps * 3
+
+
 @pytest.mark.night
 @pytest.mark.timeout(3600)
 def test_divided_odds_bound_the_error_of_twelve_analyses_of_the_same_runs() -> None:

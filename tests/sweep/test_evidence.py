@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalog.reading import read_sweep
+from orchestrator.catalog.summary import summarize
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, read_journal, recall
+from orchestrator.report.words.explanation import how_sure
+from orchestrator.report.words.findings import evidence_words
 from orchestrator.search.base import requests_of
+from orchestrator.search.remaining import Shortfall
 from orchestrator.space.problem import searcher_of
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction
-from tests.sweep.sweeps import interrupt_after, only_sweep, run_here, spec
+from tests.sweep.sweeps import interrupt_after, only_sweep, printed, quiet, run_here, spec
 
 PAIRS = {"search": {"method": "pairs", "aim": "factor"}, "seeds": 4}
 
@@ -87,3 +92,31 @@ def test_old_blocks_outside_the_current_sizes_are_ignored() -> None:
     )
     assert searcher.ask(2)
     assert {run.size for run in searcher.pending} <= set(spec().sizes)
+
+
+def test_a_comparison_that_can_not_be_decided_any_more_ends_the_sweep_and_says_so(tmp_path: Path) -> None:
+    limits = {"search": {"method": "pairs", "aim": "decide", "max_runs": 7}, "sizes": [8, 12], "seeds": 20}
+    console = quiet()
+    result = run_here(spec(**limits), tmp_path, console=console)
+    mix = result.mix("add+prod")
+    assert mix.comparison is not None
+    assert mix.comparison.decided is None
+    assert mix.shortfall == Shortfall(4, 3)
+    assert mix.runs == mix.comparison.pairs == 4
+    takes = "it takes 4 more pairs that all agree, and the budget has room for at most 3."
+    words = f"20:1 is out of reach for add+prod: {takes}"
+    assert words in " ".join(printed(console).split())
+    stored = read_sweep(Home(tmp_path), only_sweep(tmp_path).id)
+    assert stored.answer == result
+    assert words in str(how_sure(stored.answer)[0])
+    assert words in summarize(stored).evidence
+    assert run_here(spec(**limits), tmp_path, resume=stored.id) == result
+    assert len(recall(stored.sweep.files).ended) == 8
+
+
+def test_a_budget_that_never_could_decide_is_used_and_says_so(tmp_path: Path) -> None:
+    limits = {"search": {"method": "pairs", "aim": "decide"}, "sizes": [8], "seeds": 2}
+    result = run_here(spec(**limits), tmp_path)
+    assert [mix.runs for mix in result.mixes] == [2, 2]
+    assert result.mix("add+prod").shortfall == Shortfall(4, 0, from_start=True)
+    assert "it takes 4 more pairs that all agree, and the budget has room for none." in evidence_words(result)

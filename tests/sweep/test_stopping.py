@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.catalog.reading import read_sweep
+from orchestrator.engine.messages import StackReport
+from orchestrator.engine.worker import StackWorker
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
+from orchestrator.home.journal import Begun, read_journal, to_line
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
@@ -114,3 +119,40 @@ def test_stopping_a_mix_under_ray_frees_its_slot(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 200
     assert "add was stopped by hand: it gets no more runs" in output
     assert "add was stopped by hand." in output
+
+
+def stop_mix_at(step: int, log: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop ADD+PROD, as the command does, after this step of a run of it."""
+    monkeypatch.setattr("orchestrator.sweep.interruption.LOOK_EVERY_S", 0.0)
+    advance = StackWorker.advance
+
+    def watched(worker: StackWorker) -> StackReport:
+        report = advance(worker)
+        if any((event.mix, event.step) == ("add+prod", step) for event in events(log)):
+            monkeypatch.setattr(StackWorker, "advance", advance)
+            only_sweep(home).request_stop("add+prod")
+        return report
+
+    monkeypatch.setattr(StackWorker, "advance", watched)
+
+
+@pytest.mark.parametrize("has_other_code", [False, True])
+def test_an_extension_continues_a_stopped_run_from_its_checkpoint(
+    has_other_code: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    space = scripted(log, {"steps": 6}, mixes=["add", "add+prod"], sizes=[8])
+    stop_mix_at(3, log, tmp_path, monkeypatch)
+    run_here(space, tmp_path)
+    first = only_sweep(tmp_path)
+    assert len(Checkpoints(first.checkpoints).stacks()) == 1
+    if has_other_code:  # The code that began the run, not that of finished runs, which would be refused.
+        begun, rest = next(read_journal(first.journal)), first.journal.read_bytes().partition(b"\n")[2]
+        assert isinstance(begun, Begun)
+        first.journal.write_bytes(to_line(replace(begun, source="0" * 16)) + rest)
+    result = run_here(space, tmp_path, extend=first.id)
+    assert [mix.finished for mix in result.mixes] == [1, 1]
+    steps = [event.step for event in events(log) if event.mix == "add+prod"]
+    assert steps == ([1, 2, 3, 1, 2, 3, 4, 5, 6] if has_other_code else [1, 2, 3, 4, 5, 6])
+    [second] = set(Home(tmp_path).sweep_ids()) - {first.id}
+    assert Checkpoints(Home(tmp_path).sweep(second).checkpoints).stacks() == []

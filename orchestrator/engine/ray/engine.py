@@ -24,6 +24,7 @@ from orchestrator.engine.ray.depot import begin_depot
 from orchestrator.engine.ray.files import token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import Sealed, StackTrial
+from orchestrator.engine.shipping import NOTHING, Shipment
 from orchestrator.home.foreign_files import own_path
 from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
@@ -37,8 +38,10 @@ ANSWER_S = 240.0
 class RayEngine(Engine):
     """Trains stacks as trials of one Tuner. By default it starts a new Ray on this machine."""
 
-    def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
+    def __init__(self, resources: Resources, session: RaySession | None = None, shipment: Shipment = NOTHING) -> None:
+        """Make an engine whose workers can import the code of a ``shipment``."""
         self._resources = resources
+        self._shipment = shipment
         self._session = session or RaySession()
         self._depot: Any = None
         """Handle of the actor that stores checkpoints of other machines, on a cluster."""
@@ -114,7 +117,7 @@ class RayEngine(Engine):
         shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
         callback = CampaignCallback(campaign, self._resources.retries)
         setup = campaign.setup
-        own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot}
+        own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot, "shipment": self._shipment}
         trainable = tune.with_parameters(StackTrial, **own)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(

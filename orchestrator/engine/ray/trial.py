@@ -19,6 +19,7 @@ from orchestrator.machine.jobs import Setup
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import SettingsError
+from trainables.contract.sources import search_in
 from trainables.families import load_family
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class StackTrial(tune.Trainable):
         self._setup: Setup | None = None
         self._unusable = ""
         try:
+            for folder in shared["shipment"].unpack():
+                search_in(str(folder))
             load_family(shared["family"])  # Its error is better than that of unpickling the family's settings.
             self._setup = shared["setup"].open()
         except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything

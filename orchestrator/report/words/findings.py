@@ -9,6 +9,7 @@ from orchestrator.report.answer import Answer, GivenUp, MixAnswer
 from orchestrator.report.claims import Claim, Obstacle, claim_of, learned_by_half, unplaced
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
+from orchestrator.search.remaining import Shortfall
 from orchestrator.system.text import bare, counted, exact, listed
 from orchestrator.transition.evidence import Comparison, Direction, Tallies, odds, rounded_down
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Synergy, Verdict
@@ -165,7 +166,17 @@ def evidence_words(answer: Answer) -> str:
     reached = odds(max(threshold, strongest)).removeprefix("over ")
     shown = "show evidence this strong" if reached != needed else f"reach {reached}"
     chance = f"at most 1 comparison in {reached.removesuffix(':1')} would {shown}"
-    return f"Evidence {listed(parts)} of equal size; {needed} decides. If the mixes learned equally often, {chance}."
+    text = f"Evidence {listed(parts)} of equal size; {needed} decides. If the mixes learned equally often, {chance}."
+    return " ".join(
+        (text, *(out_of_reach(called(mix), needed, mix.shortfall) for mix in answer.mixes if mix.shortfall))
+    )
+
+
+def out_of_reach(mix: str, needed: str, shortfall: Shortfall) -> str:
+    """Return that a comparison cannot be decided any more within its budget, and why."""
+    room = f"at most {shortfall.room}" if shortfall.room else "none"
+    fewest = "1 more pair" if shortfall.needed == 1 else f"{shortfall.needed} more pairs that all agree"
+    return f"{needed} is out of reach for {mix}: it takes {fewest}, and the budget has room for {room}."
 
 
 def by_size_lines(answer: Answer) -> tuple[str, ...]:

@@ -1,0 +1,80 @@
+"""What the rest of a comparison's budget can still decide: a bound on its number of pairs, from results and blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.search.base import Problem
+from orchestrator.search.ledger import ComparedRuns, Ledger
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A comparison cannot be decided any more, even if all its remaining pairs agreed: at least ``needed`` more pairs
+    would have to count, and there is room for ``room``. ``from_start`` is True if its budget never had enough room:
+    then all its pairs are trained, because whoever chose it did not expect a decision."""
+
+    needed: int
+    room: int
+    from_start: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A mix's budget: the most runs, and the most training time in seconds, infinity without a limit."""
+
+    runs: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: its mix, its budget, and its seeds that the comparison's blocks have used by size."""
+
+    mix: str
+    limits: Limits
+    used: dict[int, set[int]]
+
+
+def most_pairs(problem: Problem, ledger: Ledger, runs: ComparedRuns, sides: tuple[Side, Side], enough: int) -> int:
+    """Return how many more pairs of a comparison can count at most, or a smaller number that is at least ``enough``.
+
+    These are the open blocks, and the new ones that the budgets of both mixes and free seeds allow. Runs in training do
+    not lower the bound before they end, so it does not depend on the order in which runs end.
+    """
+    waiting = len(runs.blocks) - runs.counted
+    budget = min(_in_budget(problem, ledger, runs, side, enough) for side in sides)
+    return waiting + (min(budget, _free(problem, runs, enough)) if waiting + budget >= enough else budget)
+
+
+def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side, enough: int) -> int:
+    """Return how many new blocks a side's budget allows at most, or a smaller number that is at least ``enough``. Each
+    block needs another run, unless that run is known."""
+    left = side.limits.runs - ledger.ended[side.mix]
+    seconds = side.limits.cost - ledger.spent[side.mix]
+    if left <= 0 or seconds <= 0:
+        return 0
+    if ledger.least_cost:
+        cheapest = min(ledger.least_cost, *map(ledger.costs.cost, problem.sizes))
+        left = min(left, 1 + seconds // cheapest)  # A run may start as long as any time is left.
+    unended = {run for both in runs.open_runs.values() for run in both if run.mix == side.mix}
+    new = int(max(left - sum((run.mix, run.size, run.seed) not in ledger.learned for run in unended), 0))
+    return new if new >= enough else new + _known(problem, ledger, side)
+
+
+def _known(problem: Problem, ledger: Ledger, side: Side) -> int:
+    """Return the number of a side's known runs that the comparison's blocks have not used."""
+    runs, seeds = ledger.cells.get(side.mix), set(problem.seeds)
+    cells = () if runs is None else runs.cells
+    return sum(size in problem.sizes and seed in seeds and seed not in side.used.get(size, ()) for size, seed in cells)
+
+
+def _free(problem: Problem, runs: ComparedRuns, enough: int) -> int:
+    """Return the number of blocks of equal size that the comparison has not asked for, counted up to ``enough``."""
+    free, none = 0, set[int]()
+    for size in problem.sizes:
+        used = runs.seeds_of_mix.get(size, none) | runs.seeds_of_baseline.get(size, none)
+        free += sum(seed not in used for seed in problem.seeds)
+        if free >= enough:
+            break
+    return free
