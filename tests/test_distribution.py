@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = "from setuptools import build_meta; import sys; build_meta.build_sdist(sys.argv[1])"
 UNPACK = "from setuptools import build_meta; import sys; build_meta.build_wheel(sys.argv[1])"
-ADDED = {"PKG-INFO", "setup.cfg"}
-"""Files that setuptools writes."""
+ADDED = {"MANIFEST.in", "PKG-INFO", "setup.cfg"}
+"""Files that setuptools needs in the root, or writes there."""
 
 
 def tracked() -> list[str]:
@@ -44,6 +44,7 @@ def test_the_source_distribution_is_complete_and_builds_a_wheel(tmp_path: Path) 
     for name in names:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, source / name)
+    shutil.copy2(ROOT / "deploy" / "MANIFEST.in", source)
     (source / "orchestrator" / "__pycache__").mkdir()
     (source / "orchestrator" / "__pycache__" / "api.cpython-311.pyc").touch()
     (source / ".env").write_text("SECRET=1")
