@@ -132,7 +132,8 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
 
 
 def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
-    """Return the comparisons of a sweep that cannot be decided any more within its budget, by mix."""
+    """Return the comparisons of a sweep that cannot be decided any more within their budget, by mix, except those that
+    have used up one that could have decided them."""
     searcher = searcher_of(spec, blocks)
     if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.
         return {}
@@ -140,4 +141,4 @@ def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) ->
     for run in runs:
         searcher.tell(run.request, point(run))
     found = {mix: searcher.shortfall((mix, baseline)) for mix, baseline in searcher.problem.comparisons}
-    return {mix: shortfall for mix, shortfall in found.items() if shortfall is not None}
+    return {mix: short for mix, short in found.items() if short is not None and (short.room or short.from_start)}
