@@ -127,6 +127,11 @@ class StoredSweep:
         return self.sweep.spec
 
     @property
+    def is_imported(self) -> bool:
+        """True for a sweep that came with an archive, or was continued from one."""
+        return self.sweep.files.is_imported
+
+    @property
     def begun(self) -> datetime:
         return datetime.fromisoformat(self.sweep.created)
 

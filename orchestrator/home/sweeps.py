@@ -232,11 +232,14 @@ class UnreadableError(SweepError):
     """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
 
     ``answer`` is the text from the end of the sweep, "" if there is none. ``report`` is the report from then, or None.
+    ``is_imported`` is True if the sweep is known to have come with an archive.
     """
 
     def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
         self.id, self.why, self.report, self.answer = files.id, why, None, stored_answer(files)
+        self.is_imported = False
         with suppress(OSError):
+            self.is_imported = files.is_imported
             if is_file(written := files.directory / REPORT):
                 self.report = written
         remedy = f"Its answer is in {self.report}." if self.report else remedy

@@ -52,6 +52,7 @@ from orchestrator.sweep.tuning_step import tuned
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError, UserError, exception_line, first_of
+from orchestrator.system.files import replace_whole
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.printing import clean
 from orchestrator.terminal.live_view import LiveView
@@ -137,7 +138,11 @@ def _created(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep |
     """Create a sweep. Unless it trains every run again, count the earlier looks at its runs."""
     if not options.fresh:
         spec = _with_looks(spec, home, extended)
-    return create_sweep(spec, home, fresh=options.fresh)
+    sweep = create_sweep(spec, home, fresh=options.fresh)
+    if extended is not None and extended.files.is_imported:  # Somebody else may have chosen its pairs.
+        replace_whole(sweep.files.imported, b"")
+        log.warning(f"{extended.id} came with an archive, so {sweep.id}, which extends it, is shown as imported, too")
+    return sweep
 
 
 def _as_now(resumed: Sweep, spec: SweepSpec) -> Sweep:
