@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,7 +26,16 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.machine.jobs import Member
-from orchestrator.system.files import entries, files_below, is_directory, is_file, replace_whole, whole_directory
+from orchestrator.system.files import (
+    entries,
+    files_below,
+    is_directory,
+    is_file,
+    remove_file,
+    remove_tree,
+    replace_whole,
+    whole_directory,
+)
 from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -86,7 +94,7 @@ class Checkpoints:
             yield directory
             seal(directory)
         for path in older:
-            shutil.rmtree(path)
+            remove_tree(path)
 
     def pack(self, stack_id: str) -> PackedCheckpoint | None:
         """Return a stack's newest checkpoint with its files, or None without one. Raises ``ValueError`` if it is too
@@ -116,7 +124,7 @@ class Checkpoints:
             if flaw := flaw_of(directory):
                 raise ValueError(f"the checkpoint {name} did not arrive whole: {flaw}")
         for path in older:
-            shutil.rmtree(path)
+            remove_tree(path)
         return True
 
     def work(self, stack_id: str) -> Path:
@@ -127,16 +135,16 @@ class Checkpoints:
     def drop(self, stack_id: str) -> None:
         """Remove a stack's checkpoints and the files of its learner."""
         for path in self._whole()[stack_id]:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         self.drop_work(stack_id)
 
     def drop_work(self, stack_id: str) -> None:
         """Remove the files of a stack's learner."""
-        shutil.rmtree(self.work(stack_id), ignore_errors=True)
+        remove_tree(self.work(stack_id))
 
     def clear(self) -> None:
         """Remove all checkpoints. When a sweep ends, failed stacks still have some."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        remove_tree(self._root)
 
     def check(self, stack_id: str) -> str:
         """Return "" if a stack's newest checkpoint is intact. Otherwise drop it and return a message for the user."""
@@ -147,7 +155,7 @@ class Checkpoints:
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
         """Drop an unusable checkpoint and return a message for the user."""
         for path in self._whole()[stack_id]:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
     def interrupted(self, read: Callable[[Member], T]) -> list[list[T]]:
@@ -202,7 +210,7 @@ class StackNotes:
         except FileNotFoundError:
             return
         except ValueError:  # Too large to be ours.
-            path.unlink()
+            remove_file(path)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         note_progress(self._root / stack_id, [(key, evaluation)])
@@ -218,7 +226,7 @@ class StackNotes:
 
     def end(self, stack_id: str) -> None:
         """Remove the notes of a stack whose runs have all ended."""
-        shutil.rmtree(self._root / stack_id, ignore_errors=True)
+        remove_tree(self._root / stack_id)
 
 
 def read_members(directory: Path) -> tuple[list[Member], frozenset[int]]:
