@@ -77,10 +77,6 @@ class SweepResults:
         """True for a sweep that came with an archive, perhaps of somebody else, or that continues from one."""
         return self._stored.is_imported
 
-    @property
-    def _state_words(self) -> str:
-        return f"imported, {self.state}" if self.is_imported else self.state
-
     @cached_property
     def answer(self) -> PrintedAnswer:
         """Findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
@@ -171,9 +167,8 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        return clean(
-            f"<sweep {self.id}: {self._state_words}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
-        )
+        stored, runs = self._stored, counted(self.answer.runs, "run")
+        return clean(f"<sweep {self.id}: {stored.state_words}, {runs}; {sweep_words(stored)}>")
 
     def _repr_html_(self) -> str:
         answered = answer_table.answer_table(self.answer)
@@ -182,7 +177,7 @@ class SweepResults:
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
         return (
-            f"<b>{escape(self.id)}</b>, {self._state_words}, started {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self._stored.state_words}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )

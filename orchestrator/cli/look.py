@@ -109,7 +109,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     The last paragraph recommends what to run next.
     """
     stored, console = open_sweep(sweep, home), wide_console()
-    origin = ", imported" if stored.is_imported else ""
+    some = f", {counted(stored.imported_runs, 'run')} imported" if stored.imported_runs else ""
+    origin = ", imported" if stored.is_imported else some
     console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))

@@ -14,6 +14,9 @@ from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, 
 from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Outcome, RunConfig, Status
 
+IMPORTED = "(imported)"
+"""End of :attr:`Run.found_in` for a run that came with an archive."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -36,6 +39,11 @@ class Run:
     directory: Path = Path()
     found_in: str = ""
     at: str = ""
+
+    @property
+    def is_imported(self) -> bool:
+        """True if the run came with an archive, perhaps of somebody else."""
+        return self.found_in.endswith(IMPORTED)
 
     @property
     def is_evidence(self) -> bool:

@@ -239,3 +239,26 @@ def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Pat
     assert f"{theirs} (imported), {own}>" in repr(o.load([theirs, own], home.root))
     assert dict(o.sweeps(home.root)[["sweep", "imported"]].to_numpy()) == {theirs: True, own: False}
     assert read_sweep(home, theirs).is_imported
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["all runs", "some runs"])
+def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
+    is_whole: bool, tmp_path: Path, run: Program
+) -> None:
+    """The sweep is one's own, but its evidence is what somebody else wrote."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    file, keys = forged(tmp_path, "other-20260101-000000-0000", wanted)
+    if not is_whole:
+        write_sweep(home, wanted, runs=runs_of(wanted)[:30])
+    import_home(home, file, pytest.fail)
+    run_here(wanted, home.root)
+    own = home.sweep_ids()[0]
+    count = sum(origin.endswith("(imported)") for origin in origins(home, own).values())
+    assert 0 < count <= len(keys)
+    place, words = (own, "--home", home.root), f"{count} run{'s' if count > 1 else ''} imported"
+    assert not home.sweep(own).is_imported
+    assert f"\nfinished, {words}, started" in run("status", *place).succeeded()
+    assert f"Sweep {own}, {words}\n" in run("explain", *place).succeeded()
+    assert f"{own}: finished, {words}, " in repr(o.load(own, home.root))
+    run("report", *place).succeeded()
+    assert f"finished, {count} runs imported" in (home.sweep(own).directory / "report.html").read_text()

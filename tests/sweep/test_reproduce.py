@@ -90,6 +90,9 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     output = command(*words).succeeded()
     assert "came with an archive, so it does not count as a sweep of yours" in output
     assert {verdict for _, verdict in table(place).values()} == {"not run"}
+    output = command(*words[:-1], "--engine=local").succeeded()
+    [own] = {*Home(place / "results").sweep_ids()} - {*Home(place / "theirs").sweep_ids()}
+    assert f"{own} has 72 runs that came with an archive" in output
     import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail, mine=True)
     command(*words).succeeded()
     assert {verdict for _, verdict in table(place).values()} == {"agrees", "contradicted"}
