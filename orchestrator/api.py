@@ -72,6 +72,11 @@ class SweepResults:
         """``running``, ``finished``, ``interrupted`` or ``failed``."""
         return self._stored.state.value
 
+    @property
+    def is_imported(self) -> bool:
+        """True for a sweep that came with an archive, perhaps of somebody else, or that continues from one."""
+        return self._stored.is_imported
+
     @cached_property
     def answer(self) -> PrintedAnswer:
         """Findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
@@ -164,9 +169,8 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        return clean(
-            f"<sweep {self.id}: {self.state}, {counted(self.answer.runs, 'run')}; {sweep_words(self._stored)}>"
-        )
+        stored, runs = self._stored, counted(self.answer.runs, "run")
+        return clean(f"<sweep {self.id}: {stored.state_words}, {runs}; {sweep_words(stored)}>")
 
     def _repr_html_(self) -> str:
         answered = answer_table.answer_table(self.answer)
@@ -175,7 +179,7 @@ class SweepResults:
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
         return (
-            f"<b>{escape(self.id)}</b>, {self.state}, started {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self._stored.state_words}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )
@@ -229,7 +233,8 @@ class PooledResults:
         return comparisons.main_figure(self.answer, self.spec.question)
 
     def __repr__(self) -> str:
-        return f"<{self._pooled}: {', '.join(self.ids)}>"
+        named = [f"{sweep.id} (imported)" if sweep.is_imported else sweep.id for sweep in self._pooled.sweeps]
+        return f"<{self._pooled}: {', '.join(named)}>"
 
 
 def _check(name: str, given: object, kinds: type | tuple[type, ...], expected: str) -> None:
@@ -275,12 +280,13 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     """Return all sweeps of a home, newest first.
 
     Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
-    ``disk_bytes``, ``begun`` and ``unreadable``, the reason why other values of an unreadable sweep are missing.
+    ``disk_bytes``, ``begun``, ``unreadable`` (the reason why other values of an unreadable sweep are missing) and
+    ``imported``, whether it came with an archive, perhaps of somebody else.
     """
     import pandas as pd
 
     identity = ["sweep", "space", "profile", "changes", "state"]
-    columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable"]
+    columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable", "imported"]
     place = _home(home)
     rows = [_listed(read_summary(place, sweep_id)) for sweep_id in place.sweep_ids()]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
@@ -288,9 +294,21 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
 def _listed(sweep: Summary | UnreadableError) -> tuple[object, ...]:
     if isinstance(sweep, UnreadableError):
-        return (sweep.id, space_of(sweep.id), None, None, "unreadable", None, None, None, None, str(sweep))
+        return (
+            sweep.id,
+            space_of(sweep.id),
+            None,
+            None,
+            "unreadable",
+            None,
+            None,
+            None,
+            None,
+            str(sweep),
+            sweep.is_imported,
+        )
     identity = (sweep.id, sweep.space, sweep.profile, sweep.changes, sweep.state)
-    return (*identity, sweep.runs, sweep.words, sweep.disk_bytes, sweep.begun_at, "")
+    return (*identity, sweep.runs, sweep.words, sweep.disk_bytes, sweep.begun_at, "", sweep.is_imported)
 
 
 def _check_script(spec: SweepSpec) -> None:

@@ -171,8 +171,12 @@ def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
-    """Return sweeps under distinct names: space, variant and profile, with the id if necessary."""
-    short = {sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile))) for sweep in sweeps}
+    """Return sweeps under distinct names: space, variant, profile and whether it was imported, with the id if
+    necessary."""
+    origins = {sweep.id: "imported" if sweep.is_imported else "" for sweep in sweeps}
+    short = {
+        sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile, origins[sweep.id]))) for sweep in sweeps
+    }
     counts = Counter(short.values())
     labels = (name if counts[name] == 1 else f"{name} ({sweep_id})" for sweep_id, name in short.items())
     return [

@@ -25,6 +25,7 @@ from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError, did_you_mean, first_of
 from orchestrator.system.machine_errors import is_damage
+from orchestrator.system.text import counted
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
 
@@ -96,6 +97,13 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
+def origin_words(state: str, is_imported: bool, imported_runs: int) -> str:
+    """Return a sweep's state with what came with an archive: all of it, or some of its runs."""
+    if is_imported:
+        return f"imported, {state}"
+    return f"{state}, {counted(imported_runs, 'run')} imported" if imported_runs else state
+
+
 @dataclass(frozen=True)
 class StoredSweep:
     """A sweep on disk at the moment it was read.
@@ -128,6 +136,21 @@ class StoredSweep:
     @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
+
+    @property
+    def is_imported(self) -> bool:
+        """True for a sweep that came with an archive, or was continued from one."""
+        return self.sweep.files.is_imported
+
+    @property
+    def imported_runs(self) -> int:
+        """Number of its runs that came with archives."""
+        return sum(run.is_imported for run in self.runs)
+
+    @property
+    def state_words(self) -> str:
+        """The state, and what came with an archive: ``imported, finished`` or ``finished, 16 runs imported``."""
+        return origin_words(self.state.value, self.is_imported, self.imported_runs)
 
     @property
     def begun(self) -> datetime:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from orchestrator.catalog.reading import StoredSweep
+from orchestrator.catalog.reading import StoredSweep, origin_words
 from orchestrator.cost import cost_of
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.machine.state import State
@@ -83,7 +83,8 @@ class Summary:
     Attributes:
         begun, changed: Times in ISO 8601, in UTC.
         state, failure: State of the sweep in a word and, if it failed, why.
-        is_imported: True if it came with an archive, or was continued from one.
+        is_imported: True if it came with an archive, or was continued from one; otherwise, ``imported_runs`` is the
+            number of its runs that came with archives.
         offered: The smallest and the largest size on the axis of its answer.
         runs: Number of runs behind the transitions, and ``ended`` of all runs that ended.
         cost: Cost so far by name, and ``cost_words`` as text, ``""`` without runs.
@@ -101,6 +102,7 @@ class Summary:
     changes: str
     state: str
     is_imported: bool
+    imported_runs: int
     failure: str
     begun: str
     changed: str
@@ -130,7 +132,7 @@ class Summary:
     @property
     def state_words(self) -> str:
         """The state, whether the sweep came with an archive and, if it failed, why: ``failed: ValueError: no data``."""
-        state = f"imported, {self.state}" if self.is_imported else self.state
+        state = origin_words(self.state, self.is_imported, self.imported_runs)
         return f"{state}: {self.failure}" if self.failure else state
 
     @property
@@ -173,7 +175,8 @@ def summarize(stored: StoredSweep) -> Summary:
         profile=spec.profile,
         changes=changes,
         state=stored.state.value,
-        is_imported=stored.sweep.files.is_imported,
+        is_imported=stored.is_imported,
+        imported_runs=stored.imported_runs,
         failure=stored.failure,
         begun=stored.begun.isoformat(timespec="seconds"),
         changed=stored.changed.isoformat(timespec="seconds"),

@@ -172,7 +172,8 @@ def _is_own(path: Path) -> bool:
 def _write(path: Path, entry: Entry) -> None:
     """Write a file whole, readable by its owner only. It need not survive a crash."""
     body = json.dumps(asdict(entry), separators=(",", ":")).encode()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for place in (directory(), path.parent):  # Directories above one that is made get the usual mode.
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -110,7 +110,8 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     """
     stored = open_sweep(sweep, home)
     console = wide_console()
-    origin = ", imported" if stored.sweep.files.is_imported else ""
+    some = f", {counted(stored.imported_runs, 'run')} imported" if stored.imported_runs else ""
+    origin = ", imported" if stored.is_imported else some
     console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
@@ -218,7 +219,7 @@ def print_pooled(pooled: Pooled, output: Path | None = None) -> None:
     console = wide_console()
     console.print(Text(f"{pooled}.", style="bold"))
     for sweep in pooled.sweeps:
-        console.print(Text(f"  {sweep.id}"), soft_wrap=True)
+        console.print(Text(f"  {sweep.id}{', imported' if sweep.is_imported else ''}"), soft_wrap=True)
     console.print(render(pooled.answer))
     if output is not None:
         from orchestrator.report.figures import comparisons, style

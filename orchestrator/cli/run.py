@@ -238,6 +238,8 @@ def reproduce_command(
             shown.add_row(*map(Text, row.cells))
         wide_console().print(shown)
         echo(summary(rows))
+        for line in reproduction.imported:
+            echo(line)
         _write(reproduction, choice, path)
         echo(f"table   {path}")
         if reproduction.missing:

@@ -36,6 +36,8 @@ from orchestrator.system.files import (
     is_file,
     opened_directory,
     remove_abandoned,
+    remove_file,
+    remove_tree,
     replace_whole,
     whole_directory,
 )
@@ -390,7 +392,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) 
         if is_foreign:
             replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
@@ -399,7 +401,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) 
                 replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
         if not is_foreign:
-            ours.imported.unlink(missing_ok=True)
+            remove_file(ours.imported)
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> bool:
@@ -415,7 +417,7 @@ def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: 
             for new, old in further:
                 _move(new, ours.checkpoints / new.name)
                 if old is not None:
-                    shutil.rmtree(old)
+                    remove_tree(old)
     return bool(further)
 
 

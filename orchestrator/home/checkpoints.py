@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,7 +26,16 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.machine.jobs import Job, Member, Stack
-from orchestrator.system.files import entries, files_below, is_directory, is_file, replace_whole, whole_directory
+from orchestrator.system.files import (
+    entries,
+    files_below,
+    is_directory,
+    is_file,
+    remove_file,
+    remove_tree,
+    replace_whole,
+    whole_directory,
+)
 from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
@@ -87,7 +95,7 @@ class Checkpoints:
             seal(directory)
         # Only now: if this process is killed before, a retry continues from the older one.
         for path in older:
-            shutil.rmtree(path)
+            remove_tree(path)
 
     def pack(self, stack_id: str) -> PackedCheckpoint | None:
         """Return a stack's newest checkpoint with its files, or None without one. Raises ``ValueError`` if it is too
@@ -118,7 +126,7 @@ class Checkpoints:
             if flaw := flaw_of(directory):
                 raise ValueError(f"the checkpoint {name} did not arrive whole: {flaw}")
         for path in older:
-            shutil.rmtree(path)
+            remove_tree(path)
         return True
 
     def work(self, stack_id: str) -> Path:
@@ -129,18 +137,18 @@ class Checkpoints:
     def drop(self, stack_id: str) -> None:
         """Remove a stack's checkpoints and the files of its learner."""
         for path in self._whole()[stack_id]:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         self.drop_work(stack_id)
 
     def drop_work(self, stack_id: str) -> None:
         """Remove the files of a stack's learner."""
-        shutil.rmtree(self.work(stack_id), ignore_errors=True)
+        remove_tree(self.work(stack_id))
 
     def clear(self, keep: Collection[str] = ()) -> None:
         """Remove all checkpoints and files of learners, except those of the stacks to ``keep``. When a sweep ends,
         failed stacks still have some."""
         if not keep:
-            shutil.rmtree(self._root, ignore_errors=True)
+            remove_tree(self._root)
             return
         for stack_id in {*self.stacks(), *(path.name for path in entries(self._root / WORK))}.difference(keep):
             self.drop(stack_id)
@@ -168,7 +176,7 @@ class Checkpoints:
     def drop_damaged(self, stack_id: str, flaw: str) -> str:
         """Drop an unusable checkpoint and return a message for the user."""
         for path in self._whole()[stack_id]:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
     def interrupted(self, read: Callable[[Member], T]) -> list[list[T]]:
@@ -224,7 +232,7 @@ class StackNotes:
         except FileNotFoundError:
             return
         except ValueError:  # Too large to be ours.
-            path.unlink()
+            remove_file(path)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         note_progress(self._root / stack_id, [(key, evaluation)])
@@ -240,7 +248,7 @@ class StackNotes:
 
     def end(self, stack_id: str) -> None:
         """Remove the notes of a stack whose runs have all ended."""
-        shutil.rmtree(self._root / stack_id, ignore_errors=True)
+        remove_tree(self._root / stack_id)
 
 
 def read_members(directory: Path) -> tuple[list[Member], frozenset[int]]:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import entries, is_directory, is_file
+from orchestrator.system.files import entries, is_directory, is_file, remove_file
 from orchestrator.system.machine_errors import is_damage
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -118,7 +118,7 @@ class SweepDirectory:
 
     def forget_stop_requests(self) -> None:
         """Drop the requests to an earlier driver. A driver calls this when it starts."""
-        self._stop_requests.unlink(missing_ok=True)
+        remove_file(self._stop_requests)
 
     def _driven(self) -> UserError:
         return UserError(f"{self.id} is being run by another process; wait for it or stop it")

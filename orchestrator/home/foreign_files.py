@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from orchestrator.system.files import is_directory, is_file, mode_of, replace_whole
+from orchestrator.system.files import is_directory, is_file, mode_of, opened_parent, remove_file, replace_whole
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def whole_lines(path: Path) -> list[bytes]:
 def own_path(path: Path) -> Path:
     """Return a path to write in a home, after removing a link or pipe there, which would redirect what is written."""
     if mode_of(path) and not is_file(path) and not is_directory(path):
-        path.unlink()
+        remove_file(path)
     return path
 
 
@@ -154,9 +154,11 @@ def open_to_append(path: Path) -> BinaryIO:
 
 def open_plain(path: str, flags: int) -> int:
     """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, hard link, pipe
-    or device, which it does not change."""
+    or device, which it does not change, and for a directory that is reached through a link of another user."""
     unchanged = flags & ~os.O_TRUNC
-    descriptor = os.open(path, unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    with opened_parent(Path(path)) as parent:
+        name, unlinked = os.path.basename(path), unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, unlinked, 0o666, dir_fd=parent)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)

@@ -27,29 +27,42 @@ seen."""
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, in
-    case its process died before printing it.
+    case its process died before printing it. A sweep that came with an archive is returned only without own ones.
 
     Raises:
         UserError: with the differences from the newest sweep of that name.
     """
-    closest, answered = "", None
+    closest, same = "", dict[tuple[bool, bool], Sweep]()
     for sweep in _of_space(spec, home):
         different = differences(spec, sweep.spec)
-        if recall(sweep.files, runs=False).answered:
-            answered = answered or (None if different else sweep)
-            continue
-        if not different:
+        is_imported, is_answered = sweep.files.is_imported, recall(sweep.files, runs=False).answered
+        if different:
+            differs = f" The newest, {sweep.id}, differs in {differences_text(different)}."
+            closest = closest or ("" if is_answered else differs)
+        elif is_imported or is_answered:
+            same.setdefault((is_imported, is_answered), sweep)
+        else:
             return sweep
-        closest = closest or f" The newest, {sweep.id}, differs in {differences_text(different)}."
-    if answered is not None:
-        log.info(f"{answered.id} already has an answer; here it is again")
-        return answered
-    raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
+    if not same:
+        raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
+    (is_imported, is_answered), found = min(same.items(), key=lambda item: item[0])
+    if is_imported:
+        log.warning(f"{found.id} came with an archive, so it may be somebody else's, and is shown as imported")
+    if is_answered:
+        log.info(f"{found.id} already has an answer; here it is again")
+    return found
 
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
-    """Return the newest sweep, finished or not, with the same runs."""
-    return next((sweep for sweep in _of_space(spec, home) if not differences(spec, sweep.spec)), None)
+    """Return the newest own sweep, finished or not, with the same runs. Log newer ones that came with an archive: their
+    answers may be somebody else's."""
+    for sweep in _of_space(spec, home):
+        if differences(spec, sweep.spec):
+            continue
+        if not sweep.files.is_imported:
+            return sweep
+        log.info(f"{sweep.id} came with an archive, so it does not count as a sweep of yours")
+    return None
 
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
@@ -181,9 +194,15 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
     """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
-    usable = usable_requests(spec)
+    usable, store = usable_requests(spec), RunStore(older.files.home)
+
+    def origin_of(entry: Ended) -> str:
+        # The journal of an imported sweep may name any sweep.
+        is_foreign = older.files.is_imported or store.is_imported(entry.key)
+        return store.trained_for(entry.key) if is_foreign else entry.reused_from or older.id
+
     reused = [
-        replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id)
+        replace(entry, request=usable[entry.key], reused_from=origin_of(entry) or f"{older.id} (imported)")
         for entry in recall(older.files).ended
         if entry.key in usable and not entry.outcome.error
     ]

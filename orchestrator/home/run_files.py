@@ -31,7 +31,7 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.seals import flaw_of
 from orchestrator.system.errors import exception_line
-from orchestrator.system.files import is_directory, is_file, replace_whole
+from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
 from trainables.probes.base import NAME, Probe
@@ -148,9 +148,9 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
     """Write a result to a stored run, replacing the probe's older result. Each file is written atomically. A link, pipe
     or file in place of the directory of results is removed."""
     if not is_directory(own_directory(directory) / PROBES):
-        (directory / PROBES).unlink(missing_ok=True)
+        remove_file(directory / PROBES)
     if not arrays:
-        (own_directory(directory, PROBES) / f"{result.name}.npz").unlink(missing_ok=True)
+        remove_file(own_directory(directory, PROBES) / f"{result.name}.npz")
     for name, content in result_files(result, arrays).items():
         own_directory(directory, PROBES)
         replace_whole(directory / name, content)

@@ -39,6 +39,7 @@ from orchestrator.system.files import (
     is_file,
     opened_directory,
     remove_abandoned,
+    remove_file,
     whole_directory,
 )
 from trainables.base import Outcome
@@ -160,14 +161,14 @@ class RunStore:
     def free(self, key: str) -> None:
         """Release this sweep's claim on a run that has ended or that this sweep has stopped training."""
         if self._holder(key) == self.sweep_id:
-            (self.home.claims / key).unlink(missing_ok=True)
+            remove_file(self.home.claims / key)
 
     def remove_own(self) -> None:
         """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
         remove_abandoned(self.home.runs, ".*-*")
         for key in self.own_keys():
             self.delete(key)
-            (self.home.claims / key).unlink(missing_ok=True)
+            remove_file(self.home.claims / key)
 
     def own_keys(self) -> list[str]:
         """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""

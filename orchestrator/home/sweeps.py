@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -26,7 +25,7 @@ from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system import hardware
 from orchestrator.system.errors import SweepError, UserError, unknown
-from orchestrator.system.files import is_file, replace_whole
+from orchestrator.system.files import is_file, remove_tree, replace_whole
 from orchestrator.system.machine_errors import trouble_words
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from trainables.base import Status
@@ -118,7 +117,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
         with Journal(files.journal) as journal:
             journal.append(begun)
     except OSError:  # A full disk, for example. A directory without a first line would be listed as damaged.
-        shutil.rmtree(files.directory, ignore_errors=True)
+        remove_tree(files.directory)
         raise
     return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
 
@@ -232,11 +231,14 @@ class UnreadableError(SweepError):
     """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
 
     ``answer`` is the text from the end of the sweep, "" if there is none. ``report`` is the report from then, or None.
+    ``is_imported`` is True if the sweep is known to have come with an archive.
     """
 
     def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
         self.id, self.why, self.report, self.answer = files.id, why, None, stored_answer(files)
+        self.is_imported = False
         with suppress(OSError):
+            self.is_imported = files.is_imported
             if is_file(written := files.directory / REPORT):
                 self.report = written
         remedy = f"Its answer is in {self.report}." if self.report else remedy

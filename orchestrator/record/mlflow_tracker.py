@@ -38,6 +38,7 @@ from orchestrator.record.store import (
 )
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
+from orchestrator.system.files import remove_tree
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -217,7 +218,7 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
             if (place := store.files_of(experiment, run.info.run_id)) is not None:
-                shutil.rmtree(place, ignore_errors=True)
+                remove_tree(place)
             elif urlsplit(run.info.artifact_uri).scheme not in ("", "file"):  # A server cannot name files here.
                 files = get_artifact_repository(run.info.artifact_uri, store.uri)
                 files.delete_artifacts()  # type: ignore[no-untyped-call]

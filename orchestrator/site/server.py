@@ -42,8 +42,13 @@ SANDBOX = (
 )
 """Policy of files that someone else may have written, such as stored reports: no scripts, forms or connections. The
 sandbox also gives them an origin of their own."""
-MLFLOW_POLICY = "frame-ancestors 'self'; base-uri 'none'"
-"""Policy of MLflow's own pages, which show pictures and reports in frames."""
+MLFLOW_POLICY = (
+    "default-src 'none'; script-src 'self'; worker-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; manifest-src 'self'; "
+    "connect-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+)
+"""Policy of MLflow's own pages. They show pictures, notes and reports of the record, which somebody else may have
+written, in frames that inherit this policy: only MLflow's files are run as scripts, and nothing is sent elsewhere."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
 LOCKED = (

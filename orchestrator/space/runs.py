@@ -16,6 +16,9 @@ from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, 
 from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
 
+IMPORTED = "(imported)"
+"""End of :attr:`Run.found_in` for a run that came with an archive."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -38,6 +41,11 @@ class Run:
     directory: Path = Path()
     trained_for: str = ""
     at: str = ""
+
+    @property
+    def is_imported(self) -> bool:
+        """True if the run came with an archive, perhaps of somebody else."""
+        return self.trained_for.endswith(IMPORTED)
 
     @property
     def is_evidence(self) -> bool:

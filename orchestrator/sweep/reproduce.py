@@ -24,6 +24,7 @@ from orchestrator.sweep.probing import probe_runs
 from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError
+from orchestrator.system.text import counted
 from orchestrator.terminal.console_log import logged_to
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
@@ -82,6 +83,12 @@ class Reproduction:
         """Sweeps without an answer that a statement asks for."""
         unanswered = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
         return [(experiment, spec) for experiment, spec in unanswered if experiment.asks(spec)]
+
+    @property
+    def imported(self) -> list[str]:
+        """A line for each sweep with runs of archives, which somebody else may have written."""
+        some = [(sweep, sweep.imported_runs) for sweep in self.sweeps if sweep.imported_runs]
+        return [f"{sweep.id} has {counted(runs, 'run')} that came with an archive" for sweep, runs in some]
 
     @property
     def seconds(self) -> float:

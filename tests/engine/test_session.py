@@ -21,7 +21,7 @@ import ray
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.files import MODE, TOKEN, TOKEN_PATH, token_file
-from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters
+from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters, search_path
 from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, line, process
@@ -222,3 +222,22 @@ def test_what_a_failed_start_of_ray_leaves_is_ended_before_the_next(
         for process_left in (*left, other):
             process_left.kill()
             process_left.wait()
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["/venv/lib", "/tmp/run_10:30"], "/venv/lib"),
+        (["/tmp/models:/tmp/of_somebody_else", "/venv/lib", "/venv/lib", "/a/../b"], "/venv/lib:/b"),
+        ([":"], ""),
+    ],
+    ids=["time of day", "another directory", "nothing"],
+)
+def test_a_colon_in_a_directory_names_no_other_directory(
+    paths: list[str], expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert search_path(paths) == expected
+    assert (
+        f"Ray's workers find no modules in {os.path.abspath(next(path for path in paths if ':' in path))}"
+        in caplog.text
+    )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import orchestrator as o
+from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.archive import FOREIGN, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, Journal, read_journal
+from orchestrator.home.known_runs import find_unfinished, newest_sweep
+from orchestrator.home.run_files import read_outcome
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
@@ -160,3 +166,99 @@ def test_a_sweep_that_somebody_else_changed_does_not_become_ones_own(
 def test_only_an_import_can_be_ones_own(run: Program, tmp_path: Path) -> None:
     message = run("home", "export", tmp_path / "x.tar.gz", "--mine", "--home", tmp_path / "home").refused()
     assert "leave it out of `home export`" in message
+
+
+def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = True, claims: str = "") -> str:
+    """Import a sweep of somebody else with all of its runs, and return its id. If it ``claims`` a sweep, its journal
+    says that another sweep has trained them."""
+    theirs = Home(place / "theirs")
+    files = write_sweep(theirs, settings, answered=answered).files
+    if claims:
+        entries = list(read_journal(files.journal))
+        files.journal.unlink()
+        with Journal(files.journal) as journal:
+            for entry in entries:
+                assert not isinstance(entry, str)
+                if isinstance(entry, Ended):
+                    outcome = read_outcome(RunStore(theirs).directory(entry.key))
+                    entry = replace(entry, reused_from=claims, result=outcome)
+                journal.append(entry)
+    export_home(theirs, place / "brought.tar.gz")
+    import_home(home, place / "brought.tar.gz", pytest.fail)
+    return files.id
+
+
+@pytest.mark.parametrize("is_claimed", [False, True], ids=["of its sweep", "that its journal says are of this home"])
+def test_a_sweep_that_extends_an_imported_one_is_shown_as_imported(
+    is_claimed: bool, tmp_path: Path, run: Program
+) -> None:
+    """Its evidence continues with pairs and runs of somebody else."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    own = write_sweep(home, spec(name="own", sizes=[20, 40])).id
+    theirs = brought(tmp_path, home, wanted, claims=own if is_claimed else "")
+    console = quiet()
+    run_here(wanted, home.root, console=console, extend="logistic")
+    [extending] = {*home.sweep_ids()} - {own, theirs}
+    assert home.sweep(extending).is_imported
+    assert set(origins(home, extending).values()) == {f"{theirs} (imported)"}
+    assert f"trained for {theirs} (imported) (32)" in printed(console)
+    assert f"{theirs} came with an archive, so {extending}, which extends it" in printed(console)
+    assert "\nimported, finished" in run("status", extending, "--home", home.root).succeeded()
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "unfinished"])
+def test_an_imported_sweep_never_stands_for_an_own_one(
+    answered: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the same settings and is newer. `reproduce` and `run ... --resume` look for one's own."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    theirs = brought(tmp_path, home, wanted, answered=answered)
+    assert newest_sweep(wanted, home) is None
+    assert find_unfinished(wanted, home).id == theirs
+    assert f"{theirs} came with an archive" in caplog.text
+    own = write_sweep(home, wanted, runs=runs_of(wanted)[:3], answered=answered).id
+    past = home.sweep(own).journal.stat().st_mtime - 1e6
+    os.utime(home.sweep(own).journal, (past, past))
+    assert home.sweep_ids() == [theirs, own]
+    newest = newest_sweep(wanted, home)
+    assert newest is not None
+    assert (newest.id, find_unfinished(wanted, home).id) == (own, own)
+
+
+def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Path, run: Program) -> None:
+    home, place = Home(tmp_path / "home"), ("--home", tmp_path / "home")
+    theirs = brought(tmp_path, home, spec())
+    own = write_sweep(home, spec(seed=100)).id
+    assert "\nlogistic, imported  add " in run("compare", theirs, own, *place).succeeded()
+    assert f"\n  {theirs}, imported\n  {own}\n" in run("compare", "--pooled", theirs, own, *place).succeeded()
+    sweeps = {sweep_id: o.load(sweep_id, home.root) for sweep_id in (theirs, own)}
+    assert [sweep.is_imported for sweep in sweeps.values()] == [True, False]
+    assert repr(sweeps[theirs]).startswith(f"<sweep {theirs}: imported, finished, ")
+    assert sweeps[theirs]._repr_html_().startswith(f"<b>{theirs}</b>, imported, finished, ")
+    assert repr(sweeps[own]).startswith(f"<sweep {own}: finished, ")
+    assert f"{theirs} (imported), {own}>" in repr(o.load([theirs, own], home.root))
+    assert dict(o.sweeps(home.root)[["sweep", "imported"]].to_numpy()) == {theirs: True, own: False}
+    assert read_sweep(home, theirs).is_imported
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["all runs", "some runs"])
+def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
+    is_whole: bool, tmp_path: Path, run: Program
+) -> None:
+    """The sweep is one's own, but its evidence is what somebody else wrote."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    file, keys = forged(tmp_path, "other-20260101-000000-0000", wanted)
+    if not is_whole:
+        write_sweep(home, wanted, runs=runs_of(wanted)[:30])
+    import_home(home, file, pytest.fail)
+    run_here(wanted, home.root)
+    own = home.sweep_ids()[0]
+    count = sum(origin.endswith("(imported)") for origin in origins(home, own).values())
+    assert 0 < count <= len(keys)
+    place, words = (own, "--home", home.root), f"{count} run{'s' if count > 1 else ''} imported"
+    assert not home.sweep(own).is_imported
+    assert f"\nfinished, {words}, started" in run("status", *place).succeeded()
+    assert f"Sweep {own}, {words}\n" in run("explain", *place).succeeded()
+    assert f"{own}: finished, {words}, " in repr(o.load(own, home.root))
+    run("report", *place).succeeded()
+    assert f"finished, {count} runs imported" in (home.sweep(own).directory / "report.html").read_text()

@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.catalog import export
 from orchestrator.home.archive import export_home
-from orchestrator.home.checkpoints import note_progress
+from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import open_plain
 from orchestrator.home.journal import Asked, Journal
@@ -25,6 +25,7 @@ from orchestrator.record import mlflow_tracker
 from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style
 from orchestrator.system.errors import UserError
+from orchestrator.system.files import opened_parent, remove_tree, replace_whole
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.home.test_archive import contents
@@ -211,3 +212,70 @@ def test_an_archive_has_no_files_of_a_folder_that_a_link_leads_to(
         with tarfile.open(file) as archive:
             assert [name for name in archive.getnames() if name.endswith("secret")] == []
     assert place.is_symlink()
+
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make links of another user")
+REMOVERS: dict[str, Callable[[SweepDirectory], object]] = {
+    "checkpoints/stack.1/file": lambda files: Checkpoints(files.checkpoints).clear(),
+    "checkpoints/stack.1/members.json": lambda files: Checkpoints(files.checkpoints).drop("stack"),
+    "stacks/stack/file": lambda files: StackNotes(files.stacks).end("stack"),
+    "stop.jsonl": lambda files: files.forget_stop_requests(),
+}
+"""Removals of files in a sweep's directory, by the path of a file."""
+
+
+def _of_somebody_else(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    os.lchown(link, NOBODY, NOBODY)
+
+
+@as_root
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_written_through_a_directory_that_somebody_else_exchanged(name: str, tmp_path: Path) -> None:
+    """The owner of a home puts a link in the place of a sweep's directory once it has been checked."""
+    folder = {"key": "claims", "probes/odd.json": "runs/key"}.get(name, "sweeps/odd")
+    precious, path = tmp_path / "precious", tmp_path / "home" / folder / name
+    (precious / name).parent.mkdir(parents=True)
+    (precious / name).write_text(PRECIOUS)
+    _of_somebody_else(tmp_path / "home" / folder, precious)
+    with suppress(OSError, ValueError):
+        WRITERS[name](path)
+    for written in (path.with_name("report.html"), path):
+        with pytest.raises(OSError, match="A link of another user is on the way"):
+            replace_whole(written, "other")
+    assert [path for path in precious.rglob("*") if path.is_file()] == [precious / name]
+    assert (precious / name).read_text() == PRECIOUS
+
+
+@as_root
+@pytest.mark.parametrize("name", REMOVERS)
+def test_nothing_is_removed_through_a_directory_that_somebody_else_exchanged(name: str, tmp_path: Path) -> None:
+    """It may lead to a sweep of this user that has checkpoints."""
+    files, own = Home(tmp_path / "home").sweep("odd"), Home(tmp_path / "own").sweep("own")
+    file = own.directory / name
+    file.parent.mkdir(parents=True)
+    file.write_text(PRECIOUS)
+    _of_somebody_else(files.directory, own.directory)
+    with suppress(OSError):
+        REMOVERS[name](files)
+    assert file.read_text() == PRECIOUS
+    REMOVERS[name](own)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_link_of_this_user_on_the_way_is_followed(
+    is_absolute: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    Path("link").symlink_to(tmp_path / "there" if is_absolute else Path("..", tmp_path.name, "there"))
+    replace_whole(Path("link/below/file"), "text")
+    assert (tmp_path / "there" / "below" / "file").read_text() == "text"
+    remove_tree(Path("link/below"))
+    assert list((tmp_path / "there").iterdir()) == []
+    Path("circle").symlink_to("circle")
+    with pytest.raises(OSError, match="link"), opened_parent(Path("circle/file")):
+        pass

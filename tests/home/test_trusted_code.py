@@ -7,6 +7,7 @@ import json
 import marshal
 import os
 import shutil
+import struct
 import sys
 from pathlib import Path
 
@@ -407,3 +408,33 @@ def test_a_space_among_the_files_of_a_record_is_of_its_home_without_the_record(t
     files.mkdir(parents=True)
     assert is_in_sweep(files)
     assert not is_in_sweep(tmp_path / "artifacts" / "spaces")
+
+
+def list_of(path: Path, *entries: tuple[int, int, int]) -> None:
+    """Give a directory of mode 0755 an access control list: further entries of a kind, rights and an id."""
+    rows = [(1, 7, NO_ID), *(one for one in entries if one[0] == 2), (4, 5, NO_ID)]
+    rows += [*(one for one in entries if one[0] == 8), (16, 7, NO_ID), (32, 5, NO_ID)]
+    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
+    try:
+        os.setxattr(path, "system.posix_acl_access", content)
+    except OSError:
+        pytest.skip("this file system has no access control lists")
+
+
+NO_ID = 0xFFFFFFFF
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the group of another user's directory counts anyway")
+@pytest.mark.parametrize(
+    ("entry", "is_open"),
+    [((2, 7, 65534), True), ((8, 7, 65534), True), ((2, 5, 65534), False), ((2, 7, 0), False)],
+    ids=["user", "group", "reader", "this user"],
+)
+def test_a_folder_that_a_list_lets_others_write_is_not_used(
+    entry: tuple[int, int, int], is_open: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir(mode=0o755)
+    (folder / "one.py").touch(0o600)
+    list_of(folder, entry)
+    assert writable_by_others(folder / "one.py") == (folder if is_open else None)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.home.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.space.expectations import expectations_of
-from orchestrator.space.spaces import open_space
+from orchestrator.space.spaces import load_space, open_space
 from orchestrator.system.errors import INTERRUPTED
+from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.sweep.sweeps import interrupt_after
 
@@ -77,6 +79,23 @@ def test_missing_sweeps_are_run_once_and_compared_with_expectations(place: Path)
     assert "repeat this command" not in output
     assert reproduce().count("of 3:") == 0  # All sweeps exist.
     assert Home(place / "results").sweep_ids() == ids
+
+
+def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
+    """Whoever wrote it chose its outcomes."""
+    helps = load_space("helps.yaml", "tiny", ())
+    export_home(write_sweep(Home(place / "theirs"), helps).files.home, place / "theirs.tar.gz")
+    import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail)
+    words = ("reproduce", "helps.yaml", "--profile", "tiny", "--only-table")
+    output = command(*words).succeeded()
+    assert "came with an archive, so it does not count as a sweep of yours" in output
+    assert {verdict for _, verdict in table(place).values()} == {"not run"}
+    output = command(*words[:-1], "--engine=local").succeeded()
+    [own] = {*Home(place / "results").sweep_ids()} - {*Home(place / "theirs").sweep_ids()}
+    assert f"{own} has 72 runs that came with an archive" in output
+    import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail, mine=True)
+    command(*words).succeeded()
+    assert {verdict for _, verdict in table(place).values()} == {"agrees", "contradicted"}
 
 
 FAILS = """

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -198,7 +198,7 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     # Actors inherit it, so they find the modules that this process finds. In Python, "" is the working directory.
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(map(os.path.abspath, sys.path)))
+    os.environ["PYTHONPATH"] = search_path(sys.path)
     job = JobConfig()
     job._client_job = True  # Otherwise Ray imports from the working directory first.
     settings = {
@@ -225,6 +225,18 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
                 ) from error
             log.info("Ray has not started, perhaps because this machine is busy; once more")
     return f"http://{context.dashboard_url}" if dashboard else ""
+
+
+def search_path(paths: Iterable[str]) -> str:
+    """Return directories as the value of ``PYTHONPATH``, without those whose names it cannot contain.
+
+    Of a working directory ``/tmp/run_10:30``, it would make ``/tmp/run_10``, in which other users may have put modules,
+    and a directory ``30`` wherever an actor works.
+    """
+    directories = dict.fromkeys(map(os.path.abspath, paths))
+    for directory in (left_out := [one for one in directories if os.pathsep in one]):
+        log.warning(f"Ray's workers find no modules in {directory}, because of the {os.pathsep!r} in its name")
+    return os.pathsep.join(one for one in directories if one not in left_out)
 
 
 def _end_started(temporary: Path) -> None:

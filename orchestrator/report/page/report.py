@@ -63,6 +63,7 @@ def page(
         spec=spec,
         state=state,
         failure=failure,
+        imported_runs=sum(run.is_imported for run in runs),
         changes=changed_words(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
