@@ -17,7 +17,7 @@ from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
 
 IMPORTED = "(imported)"
-"""End of :attr:`Run.found_in` for a run that came with an archive."""
+"""End of :attr:`Run.trained_for` for a run that came with an archive."""
 
 
 @dataclass(frozen=True)
