@@ -12,16 +12,13 @@ files that a script left there, count only if this user has run them before.
 
 from __future__ import annotations
 
-import grp
 import hashlib
 import importlib.util
 import json
 import os
-import pwd
 import re
 import site
 import stat
-import struct
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,6 +38,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from orchestrator.system.commands import command_line
+from orchestrator.system.permissions import writable_by_others
 from trainables.contract.sources import PRODUCT
 from trainables.contract.sources import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
@@ -60,10 +58,6 @@ RECORD = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide what is run, and with which values."""
-ACCESS_LIST = "system.posix_acl_access"
-"""Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
-OF_USER, OF_GROUP, OF_ALL = 2, 8, 16
-"""Kinds of its entries: rights of a user, rights of a group, and the most that either may have."""
 MOST_BYTES = 16 << 20
 """Largest list of folders, or of scripts, that is read."""
 
@@ -246,56 +240,6 @@ def named_code(data: object) -> list[object]:
     values = data if isinstance(data, dict) else {}
     probes = values.get("probes")
     return [values.get("family"), *(probes if isinstance(probes, list) else ())]
-
-
-def writable_by_others(path: Path) -> Path | None:
-    """Return the first of a path and its parents that other users can write, or None."""
-    return next(places_of_others(path), None)
-
-
-def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
-    """Yield those of a path and its parents that other users can write, including other members of a group unless
-    ``groups`` is False.
-
-    A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
-    files but not replace those of this user.
-    """
-    below: os.stat_result | None = None
-    for place in (path, *path.parents):
-        status = place.stat()
-        is_open = status.st_mode & 0o002
-        is_open |= groups and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
-        is_open |= _lists_others(place, groups=groups)
-        is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
-        if is_open and not is_safe:
-            yield place
-        below = status
-
-
-def _lists_others(path: Path, *, groups: bool) -> bool:
-    """Return True if an access control list (``setfacl``) lets another user write, or another group with ``groups``.
-    Their rights are not among those of the mode, which then has the most that anyone on the list may have."""
-    try:
-        content = os.getxattr(path, ACCESS_LIST)
-    except (OSError, AttributeError):  # There is no list, or no such attribute on this system.
-        return False
-    entries = list(struct.iter_unpack("<HHI", content[4:]))
-    most = next((rights for kind, rights, _ in entries if kind == OF_ALL), 0o7)
-    writers = [(kind, who) for kind, rights, who in entries if rights & most & 0o2]
-    users = {who for kind, who in writers if kind == OF_USER} - {0, os.getuid()}
-    others = [who for kind, who in writers if kind == OF_GROUP and not _is_private_group(who)]
-    return bool(users or (groups and others))
-
-
-def _is_private_group(group: int) -> bool:
-    if group == 0:
-        return True  # Members of root's group are administrators.
-    try:
-        entry = grp.getgrgid(group)
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return False
-    return entry.gr_name == user and set(entry.gr_mem) <= {user}
 
 
 def is_in_sweep(folder: Path) -> bool:

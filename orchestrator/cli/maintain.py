@@ -26,9 +26,10 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.files import entries, is_directory, opened_directory
+from orchestrator.system.permissions import writable_by_others
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
-from orchestrator.trusted_code import is_in_sweep, list_path, trust, writable_by_others
+from orchestrator.trusted_code import is_in_sweep, list_path, trust
 
 REMOVED = ".removed-"
 """Beginning of the name of a sweep's directory while it is deleted."""

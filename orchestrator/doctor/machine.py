@@ -34,7 +34,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.system.errors import first_of
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.trusted_code import writable_by_others
+from orchestrator.system.permissions import writable_by_others
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")

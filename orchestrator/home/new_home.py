@@ -14,7 +14,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
 from orchestrator.system.errors import UserError
-from orchestrator.trusted_code import places_of_others
+from orchestrator.system.permissions import places_of_others
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from orchestrator import trusted_code as trusting
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Begun, to_line
 from orchestrator.home.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
+from orchestrator.system.permissions import writable_by_others
 from orchestrator.trusted_code import (
     is_in_sweep,
     list_path,
@@ -25,7 +26,6 @@ from orchestrator.trusted_code import (
     trust_code_of,
     trusted_code,
     trusted_folders,
-    writable_by_others,
 )
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process

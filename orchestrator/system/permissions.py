@@ -1,0 +1,77 @@
+"""Who else can write a file or directory: by its mode, its group, and its access control list."""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import pwd
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+ACCESS_LIST = "system.posix_acl_access"
+"""Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
+OF_USER = 2
+"""Kind of an entry with the rights of a user."""
+OF_GROUP = 8
+"""Kind of an entry with the rights of a group."""
+OF_ALL = 16
+"""Kind of the entry with the most rights that any user or group on the list may have."""
+NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
+"""Errors that mean that a file has no list, or that its file system has none."""
+
+
+def writable_by_others(path: Path) -> Path | None:
+    """Return the first of a path and its parents that other users can write, or None."""
+    return next(places_of_others(path), None)
+
+
+def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
+    """Yield those of a path and its parents that other users can write, including other members of a group unless
+    ``groups`` is False.
+
+    A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
+    files but not replace those of this user.
+    """
+    below: os.stat_result | None = None
+    for place in (path, *path.parents):
+        status = place.stat()
+        is_open = status.st_mode & 0o002
+        is_open |= groups and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
+        is_open |= _lists_others(place, groups=groups)
+        is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
+        if is_open and not is_safe:
+            yield place
+        below = status
+
+
+def _lists_others(path: Path, *, groups: bool) -> bool:
+    """Return True if an access control list (``setfacl``) lets another user write, or another group with ``groups``.
+    Their rights are not among those of the mode, which then has the most that anyone on the list may have."""
+    if not hasattr(os, "getxattr"):  # Not Linux.
+        return False
+    try:
+        content = os.getxattr(path, ACCESS_LIST)
+    except OSError as error:
+        if error.errno in NO_LIST:
+            return False
+        raise
+    entries = list(struct.iter_unpack("<HHI", content[4:]))
+    most = next((rights for kind, rights, _ in entries if kind == OF_ALL), 0o7)
+    writers = [(kind, who) for kind, rights, who in entries if rights & most & 0o2]
+    users = {who for kind, who in writers if kind == OF_USER} - {0, os.getuid()}
+    others = [who for kind, who in writers if kind == OF_GROUP and not _is_private_group(who)]
+    return bool(users or (groups and others))
+
+
+def _is_private_group(group: int) -> bool:
+    if group == 0:
+        return True  # Members of root's group are administrators.
+    try:
+        entry = grp.getgrgid(group)
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return False
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}
