@@ -136,6 +136,16 @@ def test_a_ray_of_this_machine_has_a_new_token(
     assert min(map(len, used)) >= 32
 
 
+def test_a_directory_where_the_token_cannot_be_written_is_refused(token: Path) -> None:
+    before = dict(os.environ)
+    refused = pytest.raises(
+        UserError, match=r"token cannot be written to /proc/token .*: free some space there, or set"
+    )
+    with refused, fresh_token(READ_ONLY):
+        pass
+    assert dict(os.environ) == before
+
+
 def test_no_token_is_written_if_the_user_has_disabled_tokens(
     token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

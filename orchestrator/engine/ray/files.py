@@ -117,16 +117,20 @@ def fresh_token(directory: Path) -> Iterator[None]:
     """During the block, let a new token protect a Ray of this machine. It is stored in a private directory.
 
     The user's own token also opens clusters, so other people may have copied it. If ``RAY_AUTH_MODE`` is "disabled",
-    Ray asks for no token, and none is written.
+    Ray asks for no token, and none is written. Raises :class:`UserError` if the token cannot be written.
     """
     before = {name: os.environ.get(name) for name in (MODE, TOKEN, TOKEN_PATH)}
     if (before[MODE] or "token").lower() != "token":
         yield
         return
     path = directory / "token"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(generate_new_authentication_token())
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(generate_new_authentication_token())
+    except OSError as error:
+        why = f"Ray's token cannot be written to {path} ({error.strerror})"
+        raise UserError(f"{why}: free some space there, or set RAY_TMPDIR to another directory") from error
     _use_tokens({MODE: "token", TOKEN: None, TOKEN_PATH: str(path)})
     try:
         yield
@@ -141,6 +145,6 @@ def _use_tokens(variables: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    # The mode first: a thread of Ray that asks for a token meanwhile would abort this process if there is none.
+    # Set the mode first: if a thread of Ray asked for a token that does not exist, Ray would abort this process.
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
