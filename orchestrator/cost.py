@@ -304,6 +304,6 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
     spent_s = sum(spent for run, spent in ended if not run.trained_for)
     found_s = sum(spent for _, spent in ended) - spent_s
-    found = sum(bool(run.trained_for) for run, _ in counted)
+    reused = sum(bool(run.trained_for) for run, _ in counted)
     grid_runs = grid_seeds * len(spec.cells)
-    return Cost(spent_s, grid_s, len(counted) - found, grid_runs, grid_seeds, found_s, found)
+    return Cost(spent_s, grid_s, len(counted) - reused, grid_runs, grid_seeds, found_s, reused)

@@ -75,9 +75,9 @@ def simulate(
         free = workers - len(running) - len(waiting)
         if free > 0:
             ending = [run for end, _, runs, _, takes in running if end - now < ENDING * takes for run in runs]
-            asked = searcher.ask(free * stack, ending)
-            released.difference_update(asked)
-            waiting.extend(stacks(asked, stack))
+            requests_now = searcher.ask(free * stack, ending)
+            released.difference_update(requests_now)
+            waiting.extend(stacks(requests_now, stack))
         while waiting and len(running) < workers:
             requests = waiting.popleft()
             ended = [world(request) for request in requests]

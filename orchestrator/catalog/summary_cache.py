@@ -99,7 +99,7 @@ def open_summary(home: Home, given: str | None) -> Summary:
 
 
 def find(files: SweepDirectory) -> Summary | None:
-    """Return the kept summary of a sweep, or None if there is none, or if anything behind it has changed."""
+    """Return the kept summary of a sweep. Return None without one, or if anything it was computed from has changed."""
     try:
         content = read_bytes(_place(files), MOST_BYTES)
         digest, _, body = content.partition(b"\n")

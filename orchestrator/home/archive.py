@@ -368,7 +368,8 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
 def _take_run(source: Path, store: RunStore, mine: bool) -> Outcome | None:
     """Import a run. Return the outcome of the home's own run if there is one, which is kept. A run that was imported
     earlier is replaced by one that is ``mine``."""
-    target, is_foreign = store.directory(source.name), _is_foreign(source, mine)
+    target = store.directory(source.name)
+    is_foreign = _is_foreign(source, mine)
     with store.locked():
         own = read_run(target, whole=True)
         if isinstance(own, Outcome) and (is_foreign or not store.is_imported(source.name)):

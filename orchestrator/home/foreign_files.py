@@ -157,8 +157,8 @@ def open_plain(path: str, flags: int) -> int:
     or device, which it does not change, and for a directory that is reached through a link of another user."""
     unchanged = flags & ~os.O_TRUNC
     with opened_parent(Path(path)) as parent:
-        name, unlinked = os.path.basename(path), unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(name, unlinked, 0o666, dir_fd=parent)
+        unlinked = unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(os.path.basename(path), unlinked, 0o666, dir_fd=parent)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)

@@ -194,7 +194,8 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
 
 def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
     """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
-    usable, store = usable_requests(spec), RunStore(older.files.home)
+    usable = usable_requests(spec)
+    store = RunStore(older.files.home)
 
     def origin_of(entry: Ended) -> str:
         # The journal of an imported sweep may name any sweep.

@@ -120,8 +120,8 @@ class Pairs(Searcher):
         return _Decision(self, ()).progress(mix)
 
     def shortfall(self, pair: Compared) -> Shortfall | None:
-        """Return why an undecided comparison cannot be decided any more, or None if it can. To stop it then wrongs
-        nobody, because evidence is valid at any time."""
+        """Return why an undecided comparison cannot be decided any more, or None if it can. A search may stop it then,
+        because evidence is valid whenever one stops."""
         state = len(self.results), len(self.blocks)
         known, result = self._shortfalls.get(pair, (None, None))
         if known != state:
@@ -130,16 +130,18 @@ class Pairs(Searcher):
         return result
 
     def _find_shortfall(self, pair: Compared) -> Shortfall | None:
-        runs, needed = self.ledger.compared[pair], self.design(pair).fewest_more
-        used = runs.seeds_of_mix, runs.seeds_of_baseline
-        mix, baseline = (
-            Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), seeds)
-            for mix, count, seeds in zip(pair, (self.budgets[mix] for mix in pair), used, strict=True)
-        )
-        room = most_pairs(self.problem, self.ledger, runs, (mix, baseline), needed)
+        mix, baseline = pair
+        runs = self.ledger.compared[pair]
+        needed = self.design(pair).fewest_more
+        sides = (self._side(mix, runs.seeds_of_mix), self._side(baseline, runs.seeds_of_baseline))
+        room = most_pairs(self.problem, self.ledger, runs, sides, needed)
         if room >= needed:
             return None
         return Shortfall(needed, room, runs.counted + room < Growth().fewest_more(self.settings.error))
+
+    def _side(self, mix: str, used: dict[int, set[int]]) -> Side:
+        count = self.budgets[mix]
+        return Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), used)
 
     def is_closed(self, pair: Compared) -> bool:
         """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.

@@ -11,8 +11,8 @@ from orchestrator.search.ledger import ComparedRuns, Ledger
 @dataclass(frozen=True)
 class Shortfall:
     """A comparison cannot be decided any more, even if all its remaining pairs agreed: at least ``needed`` more pairs
-    would have to count, and there is room for ``room``. ``from_start`` is True if its budget never had enough room:
-    then all its pairs are trained, because whoever chose it did not expect a decision."""
+    would have to count, and there is room for ``room``. ``from_start`` is True if its budget was too small from the
+    start. Then all its pairs are trained anyway, because the user who chose the budget expects no decision."""
 
     needed: int
     room: int
@@ -64,7 +64,8 @@ def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side,
 
 def _known(problem: Problem, ledger: Ledger, side: Side) -> int:
     """Return the number of a side's known runs that the comparison's blocks have not used."""
-    runs, seeds = ledger.cells.get(side.mix), set(problem.seeds)
+    runs = ledger.cells.get(side.mix)
+    seeds = set(problem.seeds)
     cells = () if runs is None else runs.cells
     return sum(size in problem.sizes and seed in seeds and seed not in side.used.get(size, ()) for size, seed in cells)
 

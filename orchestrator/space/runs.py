@@ -106,7 +106,8 @@ def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
     family, device = spec.make_family(), spec.resources.device
 
     def search_point(run: Run) -> Point | None:
-        point, cost_s = run.point(spec.target), typical_seconds(family, device, run)
+        point = run.point(spec.target)
+        cost_s = typical_seconds(family, device, run)
         return point if point is None or cost_s is None else replace(point, cost=cost_s)
 
     return search_point
@@ -148,5 +149,5 @@ def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) ->
     point = search_points(spec)
     for run in runs:
         searcher.tell(run.request, point(run))
-    found = {mix: searcher.shortfall((mix, baseline)) for mix, baseline in searcher.problem.comparisons}
-    return {mix: short for mix, short in found.items() if short is not None and (short.room or short.from_start)}
+    shortfall_of = {mix: searcher.shortfall((mix, baseline)) for mix, baseline in searcher.problem.comparisons}
+    return {mix: short for mix, short in shortfall_of.items() if short is not None and (short.room or short.from_start)}

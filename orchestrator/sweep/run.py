@@ -212,8 +212,10 @@ def _engine_for(spec: SweepSpec, options: RunOptions, session: RaySession | None
 
 
 def shipment_of(spec: SweepSpec, options: RunOptions) -> Shipment | None:
-    """Return the user's code to send to the nodes of a cluster, or None without ``--ship``. Raises
-    :class:`UserError` if there is none, or too much."""
+    """Return the user's code to send to the nodes of a cluster, or None without ``--ship``.
+
+    Raises :class:`UserError` if there is no code to send, or more than :data:`orchestrator.engine.shipping.MOST_BYTES`.
+    """
     if not options.ship:
         return None
     if spec.script is not None:

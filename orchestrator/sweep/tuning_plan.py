@@ -15,7 +15,7 @@ from trainables.base import Status
 
 
 class TuningPlan(StudyPlan):
-    """The trials of a sweep with settings to tune. Its searcher is told how fast each run learned."""
+    """The trials of a sweep with settings to tune. Its searcher ranks settings by how soon runs learn."""
 
     def __init__(self, sweep: Sweep, journal: Journal, trials: Iterable[Ended] = ()) -> None:
         """Continue a tuning whose ``trials`` are in the journal. Those that failed are trained again."""

@@ -93,7 +93,9 @@ def opened_parent(path: Path) -> Iterator[int]:
 def _opened(directory: Path) -> int:
     if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
         return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    parts, links, here = list(directory.parts[:0:-1]), 0, os.open("/", os.O_PATH | os.O_CLOEXEC)
+    parts = list(directory.parts[:0:-1])  # The next one last.
+    links = 0
+    here = os.open("/", os.O_PATH | os.O_CLOEXEC)
     try:
         while parts:
             below = os.open(parts.pop(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
@@ -116,7 +118,7 @@ def _opened(directory: Path) -> int:
                 os.close(above)
             parts += [part for part in reversed(target.parts) if part != "/"]
         return here
-    except BaseException:
+    except BaseException:  # Whatever ends this, the descriptor must not stay open.
         os.close(here)
         raise
 

@@ -304,7 +304,7 @@ class RunsOfSize:
         self._lapse(out_MKLFA, density_MKFA, not_learned_F)
 
     def _lapse(self, out_MKLFA: Floats32, density_MKFA: Floats32, not_learned_F: Floats32) -> None:
-        """Write the density of runs, some of which lapse."""
+        """Write the density of the accuracy of a run that may lapse, given the density if it does not."""
         lapsed_LFA = self._grid.over_asymptotes(self._lapses_L[:, None] * not_learned_F + np.float32(OUTLIER))
         np.multiply(density_MKFA[:, :, None], 1 - self._lapses_L[:, None, None], out=out_MKLFA)
         out_MKLFA += lapsed_LFA

@@ -44,7 +44,7 @@ UNLIKELY = 0.2
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
 UNKNOWN = Estimate(None, None, None)
-"""Estimate of which nothing is known."""
+"""The estimate of a transition about which nothing is known."""
 WITHIN = np.linspace(-0.4, 0.4, 5)
 """Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
 DENSITY_BINS = 96

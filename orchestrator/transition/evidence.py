@@ -32,7 +32,7 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
-3. Both runs of a block are trained, whatever the outcome of the first, until the comparison is decided.
+3. Until the comparison is decided, both runs of a block are trained, whatever the first one shows.
 4. A failed run has no outcome. A run may fail because of how its training went, so for each direction it counts as the
    outcome that is worse for that direction. A diverged run did not learn.
 
@@ -294,7 +294,8 @@ class Growth:
         is decided."""
         if self.decision(error, looks) is not None:
             return 0
-        sums, needed = np.array(list(self._sums.values())), math.log(looks + 1) - math.log(error)
+        sums = np.array(list(self._sums.values()))
+        needed = math.log(looks + 1) - math.log(error)
         return next(
             n for n in itertools.count(1) if np.logaddexp.reduce(sums + n * MOST_GROWTH, axis=1).max() >= needed
         )

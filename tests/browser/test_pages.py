@@ -269,11 +269,11 @@ def test_the_report_fits_on_a_phone_and_on_paper(site: Site, page: Page, width: 
 @contextmanager
 def stranger() -> Iterator[tuple[str, list[str]]]:
     """Yield the address of somebody else's server, and the paths that it was asked for."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            paths.append(self.path)
             self.send_response(200)
             self.send_header("Access-Control-Allow-Origin", "*")
             self.end_headers()
@@ -281,7 +281,7 @@ def stranger() -> Iterator[tuple[str, list[str]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", paths
     finally:
         server.shutdown()
         server.server_close()

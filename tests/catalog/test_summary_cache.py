@@ -279,12 +279,12 @@ def test_any_order_of_changes_gives_what_is_on_disk(files: SweepDirectory) -> No
         *(nothing, nothing, train_again, lambda: probe_a_run(files), lambda: probe_it_again(files)),
         *(lambda: stop_a_mix(files), lambda: change_the_question(files), lambda: change_an_outcome(files)),
     )
-    kept = 0
+    times_kept = 0
     for _ in range(25):
         changes[rng.integers(len(changes))]()
-        kept += find(files) is not None
+        times_kept += find(files) is not None
         assert read_summary(files.home, files.id) == computed(files)
-    assert kept >= 3
+    assert times_kept >= 3
 
 
 def test_a_summary_of_an_unknown_time_is_not_kept(files: SweepDirectory) -> None:

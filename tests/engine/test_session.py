@@ -134,8 +134,8 @@ def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
         token = path.read_text()
         assert ray.get(ray.remote(token_file).remote()) == path
         for environment, answer in (({TOKEN_PATH: str(path)}, "1\n"), ({TOKEN: SHARED}, "")):
-            asked = [sys.executable, "-c", ASK, address]
-            done = process(asked, environment=plain | {MODE: "token"} | environment, within_s=100)
+            command = [sys.executable, "-c", ASK, address]
+            done = process(command, environment=plain | {MODE: "token"} | environment, within_s=100)
             assert done.out == answer, done.err
         directory = path.parent
         assert directory.stat().st_mode & 0o777 == 0o700
