@@ -214,11 +214,12 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
     """
     problem, settings = searcher.problem, searcher.settings
     rng = np.random.default_rng(0)
-    learned = learned_runs(searcher.results, settings.learned)
     costs = cost_model(searcher.results)
     cost = {size: costs.cost(size) for size in problem.sizes}
     chance_DS = {
-        mix: TransitionDesign.of(problem, mix, learned).surrogate.draw(problem.sizes, rng.random(CONTINUATIONS))
+        mix: TransitionDesign.of(problem, mix, searcher.results, settings.learned).surrogate.draw(
+            problem.sizes, rng.random(CONTINUATIONS)
+        )
         for mix in problem.mixes
     }
     decided = dict.fromkeys(problem.comparisons, 0)

@@ -140,7 +140,7 @@ class Ledger:
         spent: Cost of the runs that ended, by mix.
         least_cost: Cost of the cheapest run that is evidence, 0 if it is unknown.
         run_cost: Cost of each run that is evidence and did not fail.
-        outcomes: By mix, the runs that did not fail as size, seed and whether they learned, sorted.
+        outcomes: By mix, what each run that did not fail shows, and whether it learned, sorted.
         cells: By mix, the runs that are evidence.
         compared: The blocks of each comparison.
     """
@@ -150,7 +150,7 @@ class Ledger:
         self.ended: Counter[str] = Counter()
         self.spent: dict[str, float] = dict.fromkeys(problem.mixes, 0.0)
         self.run_cost: dict[RunId, float] = {}
-        self.outcomes: dict[str, list[tuple[int, int, bool]]] = {mix: [] for mix in problem.mixes}
+        self.outcomes: dict[str, list[tuple[Point, bool]]] = {mix: [] for mix in problem.mixes}
         self.cells: dict[str, KnownRuns] = {mix: KnownRuns(problem.seeds) for mix in problem.mixes}
         self.compared: dict[Compared, ComparedRuns] = {pair: ComparedRuns(problem) for pair in problem.comparisons}
         self._problem, self._share = problem, share
@@ -198,8 +198,9 @@ class Ledger:
     def transition(self, mix: str) -> TransitionDesign:
         """Return the search for a mix's transition, which is the same until another of its runs has ended."""
         if mix not in self._transitions:
-            outcomes = tuple((size, learned) for size, _, learned in self.outcomes[mix])
-            self._transitions[mix] = design_of(self._problem, mix, outcomes)
+            ended = self.outcomes[mix]
+            outcomes = tuple((point.size, learned) for point, learned in ended)
+            self._transitions[mix] = design_of(self._problem, mix, outcomes, tuple(point for point, _ in ended))
         return self._transitions[mix]
 
     def _add_result(self, request: Request, point: Point | None) -> None:
@@ -216,7 +217,7 @@ class Ledger:
         else:
             learned = has_learned(point.accuracy, point.floor, point.settled, self._share)
             self.learned[run], self.run_cost[run] = learned, point.cost
-            insort(self.outcomes.setdefault(request.mix, []), (request.size, request.seed, learned))
+            insort(self.outcomes.setdefault(request.mix, []), (point, learned))
             if point.cost > 0:
                 self._add_cost(request.size, point.cost)
         for pair, place in self._waiting.pop(run, ()):

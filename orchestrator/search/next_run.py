@@ -14,12 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from orchestrator.search.base import Problem, Request
-from orchestrator.search.results import CostModel
-from orchestrator.transition.estimate import SURE
-from orchestrator.transition.evidence import RunId
+from orchestrator.search.base import Problem, Request, Results
+from orchestrator.search.results import CostModel, points
+from orchestrator.transition.estimate import SURE, transition
+from orchestrator.transition.evidence import has_learned
 from orchestrator.transition.surrogate import Surrogate
-from orchestrator.transition.types import LEVEL, QUANTILES, Floats
+from orchestrator.transition.types import LEVEL, QUANTILES, Floats, Point, Verdict
 
 PRECISION = 0.33
 """Maximum width of the 90% interval of a located transition, in ln size."""
@@ -82,17 +82,21 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 @dataclass(frozen=True)
 class TransitionDesign:
     """State of the search for one mix's transition. ``outcomes`` has the size of each run that did not fail, and
-    whether it learned."""
+    whether it learned; ``points`` has what each of these runs scored, in the same order, or nothing if that is unknown.
+    """
 
     problem: Problem
     mix: str
     outcomes: tuple[tuple[int, bool], ...]
+    points: tuple[Point, ...] = ()
 
     @staticmethod
-    def of(problem: Problem, mix: str, learned: Mapping[RunId, bool | None]) -> TransitionDesign:
-        """Return the design of a mix, given whether each run of all mixes learned (None if it failed)."""
-        runs = sorted(run for run, outcome in learned.items() if run[0] == mix and outcome is not None)
-        return design_of(problem, mix, tuple((run[1], bool(learned[run])) for run in runs))
+    def of(problem: Problem, mix: str, results: Results, share: float) -> TransitionDesign:
+        """Return the design of a mix after ``results``, of which runs that reach ``share`` count as learned (see
+        :attr:`~orchestrator.search.base.EvidenceSettings.learned`)."""
+        shown = points(results, mix)
+        outcomes = [(point.size, has_learned(point.accuracy, point.floor, point.settled, share)) for point in shown]
+        return design_of(problem, mix, tuple(outcomes), tuple(shown))
 
     @cached_property
     def surrogate(self) -> Surrogate:
@@ -206,7 +210,28 @@ class TransitionDesign:
         if under is None or over is None or len(self.outcomes) < FEWEST:
             return False
         low, median, high = self.interval
-        low, median, high = min(low, math.log(under)), math.exp(median), max(high, math.log(over))
+        low, high = min(low, math.log(under)), max(high, math.log(over))
+        return self._is_precise(low, math.exp(median), high) and self._is_answer_precise
+
+    @cached_property
+    def _is_answer_precise(self) -> bool:
+        """Return False if the transition that the answer would report has a wide interval.
+
+        The answer is fitted to scores, and may see a slow rise where nearly all of it counts as not learned. It is
+        asked last because it takes far longer than the rest of a decision.
+        """
+        if not self.points:
+            return True
+        found = transition(self.points, self.problem.sizes)
+        if found.verdict is Verdict.NEAR_FLOOR:
+            return True  # Scores cannot place it, however many runs there are.
+        size = found.relative
+        if size.value is None or size.low is None or size.high is None:
+            return False
+        return self._is_precise(math.log(size.low), size.value, math.log(size.high))
+
+    def _is_precise(self, low: float, median: float, high: float) -> bool:
+        """Return True if an interval, in ln size, around the size ``median`` is narrow enough to stop."""
         gaps = [math.log(large / small) for small, large in pairwise(self.problem.sizes) if small <= median < large]
         return high - low <= max([PRECISION, *(COARSE * gap for gap in gaps)])
 

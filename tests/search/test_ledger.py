@@ -13,7 +13,7 @@ from orchestrator.search.base import Problem, Request, requests_of
 from orchestrator.search.ledger import ComparedRuns
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
-from orchestrator.transition.evidence import growth_of, has_learned, pair_of
+from orchestrator.transition.evidence import LEARNED, growth_of, has_learned, pair_of
 from orchestrator.transition.types import Point
 
 SIZES = (8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
@@ -40,7 +40,7 @@ def check_sums(searcher: Pairs) -> None:
         assert ledger.cells[mix].cells == cells
         assert ledger.cells[mix].used == Counter(seed for _, seed in cells)
         assert +ledger.cells[mix].taken == Counter(size for size, seed in cells if seed in searcher.problem.seeds)
-        assert ledger.transition(mix) == TransitionDesign.of(searcher.problem, mix, learned)
+        assert ledger.transition(mix) == TransitionDesign.of(searcher.problem, mix, searcher.results, LEARNED)
     for key, runs in ledger.compared.items():
         check_comparison(searcher, key, runs)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem, Request
-from orchestrator.search.next_run import TransitionDesign
+from orchestrator.search.next_run import PRECISION, TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
 from orchestrator.transition.estimate import transition
@@ -83,6 +83,26 @@ def test_information_vanishes_at_sizes_whose_outcome_is_known() -> None:
     gains = TransitionDesign(ONE, "add", ((FINE[20], False),) * 6 + ((FINE[24], True),) * 6).information({})
     assert gains[0] < 0.1 * gains.max()
     assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
+
+
+SLOW_RISE = {12: (0.23,), 18: (0.82,), 20: (0.53,), 22: (0.53,), 24: (0.95,) * 11, 32: (1.0, 1.0)}
+"""Scores by size, as of ADD with PROD on nested sums modulo 10. Only those from 24 on count as learned."""
+STEP = {12: (0.15,), 18: (0.15,), 20: (0.15,), 22: (0.15, 0.15), 24: (0.95,) * 11, 32: (1.0, 1.0)}
+
+
+@pytest.mark.parametrize(("scores", "is_located"), [(SLOW_RISE, False), (STEP, True)], ids=["slow rise", "step"])
+def test_a_transition_is_located_only_if_the_answer_places_it_narrowly(
+    scores: dict[int, tuple[float, ...]], is_located: bool
+) -> None:
+    sizes = (12, 14, 16, 18, 20, 22, 24, 28, 32, 36, 40)
+    searcher = Pairs(Problem(("add",), sizes, tuple(range(48))))
+    for size, accuracies in scores.items():
+        for seed, accuracy in enumerate(accuracies):
+            run = Request("add", size, seed)
+            searcher.tell(run, run.point(accuracy, 0.1, float(size)))
+    assert searcher.ledger.transition("add").interval[2] - searcher.ledger.transition("add").interval[0] < PRECISION
+    assert searcher.done is is_located
+    assert all(16 <= run.size <= 22 for run in searcher.ask(2))
 
 
 def test_costs_follow_a_power_law() -> None:
