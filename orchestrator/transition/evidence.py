@@ -47,6 +47,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -246,6 +247,8 @@ class Growth:
         """Whether each pair has equal sizes."""
         self._sums = {direction: _start() for direction in Direction}
         self.path = {direction: [float(np.logaddexp.reduce(_start()))] for direction in Direction}
+        self._highest = {direction: list(path) for direction, path in self.path.items()}
+        """Highest log evidence so far, in the places of ``path``."""
         self._mix = self._baseline = Surrogate(1.0)
 
     def add(self, pair: Pair) -> None:
@@ -265,6 +268,7 @@ class Growth:
         for direction in Direction if self.is_equal[-1] else ():
             self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
             self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))
+            self._highest[direction].append(max(self._highest[direction][-1], self.path[direction][-1]))
 
     def branch(self) -> Growth:
         """Return an independent copy."""
@@ -272,6 +276,7 @@ class Growth:
         other.pairs, other.is_equal = list(self.pairs), list(self.is_equal)
         other.rows = {direction: list(rows) for direction, rows in self.rows.items()}
         other.path = {direction: list(path) for direction, path in self.path.items()}
+        other._highest = {direction: list(highest) for direction, highest in self._highest.items()}
         other._sums = dict(self._sums)
         other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
         return other
@@ -287,7 +292,13 @@ class Growth:
 
     def decision(self, error: float, looks: int = 0) -> Direction | None:
         """Return the direction whose evidence reached 1 / ``error`` first, or None."""
-        return _decided(self.paths(looks), -math.log(error))
+        needed, price = -math.log(error), math.log(looks + 1)
+        first = {
+            direction: bisect_left(highest, needed, key=lambda value: value - price)
+            for direction, highest in self._highest.items()
+        }
+        soonest = min(first, key=lambda direction: first[direction])
+        return soonest if first[soonest] < len(self._highest[soonest]) else None
 
     def fewest_more(self, error: float, looks: int = 0) -> int:
         """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
@@ -345,7 +356,7 @@ def compare(
     growth = growth_of(pairs)
     equal = np.array(growth.is_equal, dtype=bool)
     paths = growth.paths(looks)
-    decided = _decided(paths, -math.log(error))
+    decided = growth.decision(error, looks)
     leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
 
     def certified(count: Callable[[float], float]) -> float | None:
@@ -368,12 +379,6 @@ def compare(
         parts=tuple(_parts(pairs, equal, growth)),
         path=path,
     )
-
-
-def _decided(paths: Mapping[Direction, Floats], needed: float) -> Direction | None:
-    """Return the direction whose log evidence reached ``needed`` first."""
-    first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
-    return min(first, key=lambda direction: first[direction]) if first else None
 
 
 def _certifying(
