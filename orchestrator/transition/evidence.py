@@ -250,6 +250,8 @@ class Growth:
         self._highest = {direction: list(path) for direction, path in self.path.items()}
         """Highest log evidence so far, in the places of ``path``."""
         self._mix = self._baseline = Surrogate(1.0)
+        self._fewest: dict[tuple[float, int], int] = {}
+        """Results of :meth:`fewest_more` since the last pair, by its arguments."""
 
     def add(self, pair: Pair) -> None:
         """Count the next pair, in the order of request."""
@@ -263,6 +265,7 @@ class Growth:
         self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
         self._mix.add(pair.mix_size, pair.mix_learned)
         self._baseline.add(pair.baseline_size, pair.baseline_learned)
+        self._fewest = {}
         self.pairs.append(pair)
         self.is_equal.append(pair.mix_size == pair.baseline_size)
         for direction in Direction if self.is_equal[-1] else ():
@@ -279,6 +282,7 @@ class Growth:
         other._highest = {direction: list(highest) for direction, highest in self._highest.items()}
         other._sums = dict(self._sums)
         other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
+        other._fewest = dict(self._fewest)
         return other
 
     def of(self, direction: Direction) -> Floats:
@@ -303,6 +307,11 @@ class Growth:
     def fewest_more(self, error: float, looks: int = 0) -> int:
         """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
         is decided."""
+        if (error, looks) not in self._fewest:
+            self._fewest[error, looks] = self._find_fewest_more(error, looks)
+        return self._fewest[error, looks]
+
+    def _find_fewest_more(self, error: float, looks: int) -> int:
         if self.decision(error, looks) is not None:
             return 0
         sums = np.array(list(self._sums.values()))
