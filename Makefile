@@ -20,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PURE := tests/space tests/search tests/transition tests/trainables/expressions tests/trainables/listops tests/trainables/permutations
 PURE_NEEDS := numpy scipy scikit-learn pydantic typer rich optuna filelock psutil packaging safetensors PyYAML pytest pytest-timeout pytest-xdist hypothesis sympy networkx
 
-.PHONY: help install run test other newest night browser chaos cluster lint bench lock wheel one-wheel clean
+.PHONY: help install run test other newest lowest night browser chaos cluster lint bench lock wheel one-wheel clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -57,6 +57,13 @@ newest: ## Run the fast tests with the newest releases of everything that pyproj
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install $(NEWEST_TORCH)
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install -e '.[test]'
 	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not slow"
+
+lowest: ## Run the fast tests with the lowest releases of everything that pyproject.toml allows (torch: TORCH).
+	rm -rf $(VENV)-lowest && $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install $(TORCH)
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install uv
+	$(VENV)-lowest/bin/uv pip install --quiet --resolution lowest-direct --python $(VENV)-lowest/bin/python -e '.[test]'
+	$(VENV)-lowest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) --dist worksteal -m "$(HERE) and not slow" $(ARGS)
 
 night: $(STAMP) newest ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)
@@ -111,5 +118,5 @@ one-wheel:
 	mv dist/built/repaired/*.whl dist
 
 clean: ## Remove the environment, caches and build products; sweeps in results/ stay.
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest $(VENV)-lowest $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
