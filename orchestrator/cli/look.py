@@ -357,7 +357,7 @@ def ui_command(
 
     The printed address contains a token, so that other users of this machine cannot open the pages.
     """
-    from orchestrator.record.mlflow_server import ALL, places, serve  # MLflow takes a second to import.
+    from orchestrator.record.mlflow_server import ALL, places, serve
     from orchestrator.site.mlflow_proxy import MlflowPage
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import MLFLOW, serving

@@ -7,13 +7,13 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
-from mlflow import MlflowClient
-
-from orchestrator.record.mlflow_views import RUNS, TRANSITIONS, address_of
-from orchestrator.record.store import Store, all_runs, store_errors
+from orchestrator.home.foreign_database import open_database
+from orchestrator.record.mlflow_views import PREFIX, RUNS, TRANSITIONS, address_of
+from orchestrator.record.store import Store, store_errors
 from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"
@@ -26,28 +26,45 @@ END_S = 5.0
 
 ALL = f"#/experiments?{TRAINING}"
 """Address of the list of experiments, after that of MLflow's page."""
+# As MLflow's client returns them: without its trash, and the newest first.
+SWEEPS = """
+    SELECT runs.experiment_id, runs.run_uuid, name.value
+    FROM tags AS kind
+    JOIN runs ON runs.run_uuid = kind.run_uuid
+    JOIN experiments ON experiments.experiment_id = runs.experiment_id
+    LEFT JOIN tags AS name ON name.run_uuid = runs.run_uuid AND name.key = 'sweep'
+    WHERE kind.key = 'kind' AND kind.value = 'sweep'
+    AND runs.lifecycle_stage = 'active' AND experiments.lifecycle_stage = 'active'
+    ORDER BY runs.start_time DESC, runs.run_uuid
+"""
+"""Query for the records of sweeps: the experiment, the record's id and the sweep's id."""
+VIEWS = "SELECT experiment_id, key FROM experiment_tags WHERE key IN (?, ?)"
+"""Query for the names of the views that experiments have."""
 
 
 def places(store: Store, page: str) -> dict[str, dict[str, str]]:
     """Return addresses on MLflow's page, whose own address is ``page``, by sweep id and by content.
 
-    They show the transitions and runs of all sweeps of the experiment, and the sweep's record. Raises
-    :class:`StoreError` if the store fails.
+    They show the transitions and runs of all sweeps of the experiment, and the sweep's record. The store must be a
+    database, which is read without MLflow: importing MLflow takes longer than everything else that `ui` does until its
+    first page. Raises :class:`StoreError` if the database cannot be read.
     """
-    with store_errors(store):
-        client = MlflowClient(store.uri)
-        tags_of = {experiment.experiment_id: experiment.tags for experiment in client.search_experiments()}
-        sweeps = all_runs(client, list(tags_of), "tags.kind = 'sweep'")
+    assert store.database is not None, "a server has a page of its own"
+    with store_errors(store), open_database(store.database) as connection:
+        tags_of: defaultdict[int, set[str]] = defaultdict(set)
+        for experiment, tag in connection.execute(VIEWS, [f"{PREFIX}{view}" for view in (TRANSITIONS, RUNS)]):
+            tags_of[experiment].add(tag)
+        sweeps = connection.execute(SWEEPS).fetchall()
     links = {}
-    for run in sweeps:
-        base = f"{page}#/experiments/{run.info.experiment_id}/runs"
-        tags = tags_of[run.info.experiment_id]
-        transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags)}"
-        links[run.data.tags.get("sweep", "")] = {
+    for experiment, run_id, sweep_id in sweeps:
+        base = f"{page}#/experiments/{experiment}/runs"
+        transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags_of[experiment])}"
+        # The oldest record comes last and counts if a sweep has several.
+        links[sweep_id or ""] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
-            "Runs in MLflow": f"{base}?{TRAINING}&{address_of(RUNS, tags)}",
-            "This sweep in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
+            "Runs in MLflow": f"{base}?{TRAINING}&{address_of(RUNS, tags_of[experiment])}",
+            "This sweep in MLflow": f"{base}/{run_id}?{TRAINING}",
         }
     return links
 

@@ -8,7 +8,7 @@ key. So the view has them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -73,7 +73,7 @@ def outdated(views: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, str
     }
 
 
-def address_of(view: str, tags: Mapping[str, str]) -> str:
+def address_of(view: str, tags: Collection[str]) -> str:
     """Return the parameters of an address that opens a view of the experiment with these tags, or the same rows without
     the view's columns if an earlier version of this program recorded it."""
     if f"{PREFIX}{view}" in tags:

@@ -13,7 +13,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Self
+
+import numpy as np
 
 from orchestrator.transition.evidence import ERROR, LEARNED, Block
 from orchestrator.transition.types import Point
@@ -85,6 +88,20 @@ class Problem:
     def counts(self) -> dict[int, float]:
         """Return the parameters of a model by size."""
         return dict(zip(self.sizes, self.parameters or [float(size) ** 2 for size in self.sizes], strict=True))
+
+    def count(self, size: float) -> float:
+        """Return the parameters of a model of any size, interpolated between the candidate sizes. An extended sweep may
+        have tried sizes that are no longer candidates."""
+        if size not in self._counts:
+            sizes, counts = zip(*sorted(self.counts().items()), strict=True)
+            x, y = list(map(math.log, sizes)), list(map(math.log, counts))
+            self._counts[size] = math.exp(float(np.interp(math.log(size), x, y)))
+        return self._counts[size]
+
+    @cached_property
+    def _counts(self) -> dict[float, float]:
+        """Results of :meth:`count`."""
+        return {}
 
 
 @dataclass(frozen=True)

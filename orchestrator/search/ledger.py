@@ -163,18 +163,23 @@ class Ledger:
         self._cost_model: CostModel | None = None
         self._transitions: dict[str, TransitionDesign] = {}
 
+    def is_current(self, results: Results, blocks: Sequence[Block]) -> bool:
+        """Return True if exactly these results and blocks were added."""
+        if len(results) != self._results or len(blocks) != self._blocks:
+            return False
+        return not blocks or blocks[-1] is self._last_block
+
     def knows(self, results: Results, blocks: Sequence[Block]) -> bool:
         """Return False if the results or blocks are not a continuation of those that were added."""
         is_same = self._blocks == 0 or (len(blocks) >= self._blocks and blocks[self._blocks - 1] is self._last_block)
         return is_same and len(results) >= self._results
 
-    def update(self, results: Results, blocks: Sequence[Block]) -> None:
+    def update(self, results: dict[Request, Point | None], blocks: Sequence[Block]) -> None:
         """Add what has come since the last update."""
-        if (len(results), len(blocks)) == (self._results, self._blocks):
-            return
-        for run, point in itertools.islice(results.items(), self._results, None):
+        new = list(itertools.islice(reversed(results.items()), len(results) - self._results))
+        for run, point in reversed(new):
             self._add_result(run, point)
-        for block in itertools.islice(blocks, self._blocks, None):
+        for block in blocks[self._blocks :]:
             self._add_block(block)
         self._results, self._blocks = len(results), len(blocks)
         self._last_block = blocks[-1] if blocks else None

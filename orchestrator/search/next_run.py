@@ -131,6 +131,14 @@ class TransitionDesign:
         return low, median, high
 
     @cached_property
+    def _outside(self) -> tuple[float, float]:
+        """Posterior probabilities that the transition is above and below the candidate sizes."""
+        sizes, weight_D = self.problem.sizes, self._weights
+        above = float(weight_D[self._places > math.log(sizes[-1])].sum())
+        below = float(weight_D[self._places < math.log(sizes[0])].sum())
+        return above, below
+
+    @cached_property
     def bracket(self) -> tuple[int | None, int | None]:
         """Largest size below the median that did not learn, and smallest size above the median that did. A size learned
         if at least half of its runs did."""
@@ -147,9 +155,6 @@ class TransitionDesign:
         ``known`` are the mix's runs that ended; ``pending`` are those that have not.
         """
         sizes, seeds, waiting = self.problem.sizes, self.problem.seeds, set(pending)
-        own_seeds = set(seeds)
-        begun = Counter(size for size, seed in waiting if seed in own_seeds and (size, seed) not in known.cells)
-        free = [known.taken[size] + begun[size] < len(seeds) for size in sizes]
 
         def least_used(size: int, count: int) -> list[Request]:
             # Runs with the same seed share data. A lucky data set must not look like a learning curve.
@@ -158,16 +163,16 @@ class TransitionDesign:
             own.sort(key=lambda seed: known.used[seed] + used[seed])
             return [Request(self.mix, size, seed) for seed in own[:count]]
 
-        weight_D = self._weights
-        above = float(weight_D[self._places > math.log(sizes[-1])].sum())
-        below = float(weight_D[self._places < math.log(sizes[0])].sum())
-        for outside, end in ((above, -1), (below, 0)):
+        for outside, end in zip(self._outside, (-1, 0), strict=True):
             if outside >= SURE:
                 cell = [(sizes[end], seed) for seed in seeds]
                 have = sum(known.cells.get(run, False) or run in waiting for run in cell)
                 return least_used(sizes[end], min(most, max(CONFIRMATIONS - have, 0)))
-        if self._is_narrow():
+        if self._is_narrow:
             return []
+        own_seeds = set(seeds)
+        begun = Counter(size for size, seed in waiting if seed in own_seeds and (size, seed) not in known.cells)
+        free = [known.taken[size] + begun[size] < len(seeds) for size in sizes]
         gain_C = np.where(free, self.information(Counter(size for size, _ in pending if size in sizes)), 0.0)
         if gain_C.max() < LEAST_GAIN:
             return []
@@ -205,6 +210,7 @@ class TransitionDesign:
             gain_C += (joint_CB * np.log(np.maximum(ratio_CB, 1e-300))).sum(axis=1)
         return gain_C
 
+    @cached_property
     def _is_narrow(self) -> bool:
         under, over = self.bracket
         if under is None or over is None or len(self.outcomes) < FEWEST:

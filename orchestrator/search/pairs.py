@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
 from orchestrator.search.base import (
@@ -82,9 +83,10 @@ class Pairs(Searcher):
     @property
     def ledger(self) -> Ledger:
         """Sums over the present results and blocks."""
-        if not self._ledger.knows(self.results, self.blocks):  # Blocks were restored before others.
-            self._ledger = self._new_ledger()
-        self._ledger.update(self.results, self.blocks)
+        if not self._ledger.is_current(self.results, self.blocks):
+            if not self._ledger.knows(self.results, self.blocks):  # Blocks were restored before others.
+                self._ledger = self._new_ledger()
+            self._ledger.update(self.results, self.blocks)
         return self._ledger
 
     def branch(self) -> Self:
@@ -94,16 +96,15 @@ class Pairs(Searcher):
 
     def design(self, pair: Compared) -> PairDesign:
         """Return the design of a comparison's next block. It is the same until a block is requested or completed."""
-        runs = self.ledger.compared[pair]
-        version, design = self._designs.get(pair, (None, None))
-        if design is None or version != runs.version or design.runs is not runs:
-            design = self.design_with(pair, runs)
-            self._designs[pair] = (runs.version, design)
-        return design
+        return self.design_with(pair, self.ledger.compared[pair])
 
     def design_with(self, pair: Compared, runs: ComparedRuns) -> PairDesign:
-        """Return the design of a comparison's next block after other blocks."""
-        return PairDesign(self.problem, *pair, runs, self.settings.error)
+        """Return the design of a comparison's next block after these blocks."""
+        version, design = self._designs.get(pair, (None, None))
+        if design is None or version != runs.version or design.runs is not runs:
+            design = PairDesign(self.problem, *pair, runs, self.settings.error)
+            self._designs[pair] = (runs.version, design)
+        return design
 
     def choose(
         self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
@@ -176,7 +177,12 @@ class _Decision:
     def __init__(self, searcher: Pairs, pending: Iterable[Request], ending: Collection[Request] = ()) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
         self._ledger = searcher.ledger
-        self._compared = dict(self._ledger.compared)
+        self._branches: dict[Compared, ComparedRuns] = {}
+        """Copies of comparisons to which blocks of this decision were added."""
+        self._chosen: dict[Compared, list[Block]] = {}
+        """Blocks of this decision that are in no copy yet. The last ones never need one."""
+        self._next: dict[Compared, list[Block]] = {}
+        """The next blocks of comparisons, until an item is chosen."""
         self._ending = frozenset(ending)
         self.pending: dict[Request, None] = {}
         self._pending_of: dict[str, list[Request]] = {mix: [] for mix in self._problem.mixes}
@@ -184,15 +190,21 @@ class _Decision:
 
     def start(self, items: Sequence[Request | Block]) -> Sequence[Request | Block]:
         """Count the chosen items as pending and return them."""
+        self._next.clear()
         for item in items:
             if isinstance(item, Block):
-                key = (item.mix, item.baseline)
-                own = self._compared[key]
-                if own is self._ledger.compared[key]:  # The ledger only has what the searcher has asked for.
-                    own = self._compared[key] = own.branch()
-                own.add(item, self._ledger.pair_of(item), self._ledger.run_cost)
+                self._chosen.setdefault((item.mix, item.baseline), []).append(item)
         self._wait_for(run for run in requests_of(*items) if run not in self._searcher.results)
         return items
+
+    def _runs_of(self, pair: Compared) -> ComparedRuns:
+        """Return the blocks of a comparison, with those of this decision. The ledger only has earlier ones."""
+        if pair in self._chosen:
+            if pair not in self._branches:
+                self._branches[pair] = self._ledger.compared[pair].branch()
+            for block in self._chosen.pop(pair):
+                self._branches[pair].add(block, self._ledger.pair_of(block), self._ledger.run_cost)
+        return self._branches.get(pair) or self._ledger.compared[pair]
 
     def _wait_for(self, runs: Iterable[Request]) -> None:
         for run in runs:
@@ -202,18 +214,17 @@ class _Decision:
 
     def unfinished(self) -> list[Request]:
         """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
-        open_runs = [
+        missing = [
             run
-            for (mix, baseline), runs in self._compared.items()
-            if not ({mix, baseline} & self._searcher.stopped or self._searcher.is_closed((mix, baseline)))
-            for both in runs.open_runs.values()
+            for pair in self._problem.comparisons
+            for both in self._runs_of(pair).open_runs.values()
             for run in both
+            if run not in self.pending and run not in self._searcher.results
+            if not (self._searcher.stopped.intersection(pair) or self._searcher.is_closed(pair))
         ]
-        known = self._searcher.results
-        missing = [run for run in dict.fromkeys(open_runs) if run not in self.pending and run not in known]
         # The sweep may extend a sweep with more sizes and seeds.
         sizes, seeds = self._problem.sizes, self._problem.seeds
-        return [run for run in missing if run.size in sizes and run.seed in seeds]
+        return [run for run in dict.fromkeys(missing) if run.size in sizes and run.seed in seeds]
 
     def next(self, room: int) -> Sequence[Request | Block]:
         """Return the next blocks or runs of one mix, or an empty sequence if no mix needs any."""
@@ -246,7 +257,13 @@ class _Decision:
         pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_evidence]
         return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
-    def _next_blocks(self, pair: tuple[str, str]) -> list[Block]:
+    def _next_blocks(self, pair: Compared) -> list[Block]:
+        """Return the next blocks of a comparison. A decision asks for those of a baseline once for each other mix."""
+        if pair not in self._next:
+            self._next[pair] = self._find_next_blocks(pair)
+        return self._next[pair]
+
+    def _find_next_blocks(self, pair: Compared) -> list[Block]:
         if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
             return []
         design, aim = self._comparison(pair), self._settings.aim
@@ -262,12 +279,17 @@ class _Decision:
         training to place the next block after they are."""
         if not self._ending:
             return False
-        pending = [run for both in self._compared[pair].open_runs.values() for run in both if run in self.pending]
-        return bool(pending) and self._ending.issuperset(pending)
+        is_any = False
+        for run in chain.from_iterable(self._runs_of(pair).open_runs.values()):
+            if run in self.pending:
+                is_any = True
+                if run not in self._ending:
+                    return False
+        return is_any
 
     def _is_served(self, pair: Compared) -> bool:
         """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""
-        open_blocks = self._compared[pair].open
+        open_blocks = self._runs_of(pair).open
         return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
@@ -284,10 +306,7 @@ class _Decision:
         return self._settings.max_runs * self._searcher.budgets[mix] - used
 
     def _comparison(self, pair: Compared) -> PairDesign:
-        runs = self._compared[pair]
-        if runs is self._ledger.compared[pair]:
-            return self._searcher.design(pair)
-        return self._searcher.design_with(pair, runs)
+        return self._searcher.design_with(pair, self._runs_of(pair))
 
     def _transition(self, mix: str) -> TransitionDesign:
         return self._ledger.transition(mix)

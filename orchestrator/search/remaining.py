@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from orchestrator.search.base import Problem
@@ -43,6 +44,8 @@ def most_pairs(problem: Problem, ledger: Ledger, runs: ComparedRuns, sides: tupl
     not lower the bound before they end, so it does not depend on the order in which runs end.
     """
     waiting = len(runs.blocks) - runs.counted
+    if waiting >= enough:
+        return waiting
     budget = min(_in_budget(problem, ledger, runs, side, enough) for side in sides)
     return waiting + (min(budget, _free(problem, runs, enough)) if waiting + budget >= enough else budget)
 
@@ -54,9 +57,11 @@ def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side,
     seconds = side.limits.cost - ledger.spent[side.mix]
     if left <= 0 or seconds <= 0:
         return 0
-    if ledger.least_cost:
+    if ledger.least_cost and seconds < math.inf:
         cheapest = min(ledger.least_cost, *map(ledger.costs.cost, problem.sizes))
         left = min(left, 1 + seconds // cheapest)  # A run may start as long as any time is left.
+    if left - len(runs.open_runs) >= enough:  # Even if all these runs are of the mix and unknown.
+        return int(left) - len(runs.open_runs)
     unended = {run for both in runs.open_runs.values() for run in both if run.mix == side.mix}
     new = int(max(left - sum((run.mix, run.size, run.seed) not in ledger.learned for run in unended), 0))
     return new if new >= enough else new + _known(problem, ledger, side)
@@ -74,8 +79,10 @@ def _free(problem: Problem, runs: ComparedRuns, enough: int) -> int:
     """Return the number of blocks of equal size that the comparison has not asked for, counted up to ``enough``."""
     free, none = 0, set[int]()
     for size in problem.sizes:
-        used = runs.seeds_of_mix.get(size, none) | runs.seeds_of_baseline.get(size, none)
-        free += sum(seed not in used for seed in problem.seeds)
+        used = runs.seeds_of_mix.get(size, none), runs.seeds_of_baseline.get(size, none)
+        if len(problem.seeds) - sum(map(len, used)) >= enough - free:  # Even if all these seeds differ.
+            return enough
+        free += sum(seed not in used[0] and seed not in used[1] for seed in problem.seeds)
         if free >= enough:
             break
     return free

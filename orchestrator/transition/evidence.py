@@ -47,6 +47,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -246,7 +247,11 @@ class Growth:
         """Whether each pair has equal sizes."""
         self._sums = {direction: _start() for direction in Direction}
         self.path = {direction: [float(np.logaddexp.reduce(_start()))] for direction in Direction}
+        self._highest = {direction: list(path) for direction, path in self.path.items()}
+        """Highest log evidence so far, in the places of ``path``."""
         self._mix = self._baseline = Surrogate(1.0)
+        self._fewest: dict[tuple[float, int], int] = {}
+        """Results of :meth:`fewest_more` since the last pair, by its arguments."""
 
     def add(self, pair: Pair) -> None:
         """Count the next pair, in the order of request."""
@@ -260,11 +265,13 @@ class Growth:
         self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
         self._mix.add(pair.mix_size, pair.mix_learned)
         self._baseline.add(pair.baseline_size, pair.baseline_learned)
+        self._fewest = {}
         self.pairs.append(pair)
         self.is_equal.append(pair.mix_size == pair.baseline_size)
         for direction in Direction if self.is_equal[-1] else ():
             self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
             self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))
+            self._highest[direction].append(max(self._highest[direction][-1], self.path[direction][-1]))
 
     def branch(self) -> Growth:
         """Return an independent copy."""
@@ -272,8 +279,10 @@ class Growth:
         other.pairs, other.is_equal = list(self.pairs), list(self.is_equal)
         other.rows = {direction: list(rows) for direction, rows in self.rows.items()}
         other.path = {direction: list(path) for direction, path in self.path.items()}
+        other._highest = {direction: list(highest) for direction, highest in self._highest.items()}
         other._sums = dict(self._sums)
         other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
+        other._fewest = dict(self._fewest)
         return other
 
     def of(self, direction: Direction) -> Floats:
@@ -287,11 +296,22 @@ class Growth:
 
     def decision(self, error: float, looks: int = 0) -> Direction | None:
         """Return the direction whose evidence reached 1 / ``error`` first, or None."""
-        return _decided(self.paths(looks), -math.log(error))
+        needed, price = -math.log(error), math.log(looks + 1)
+        first = {
+            direction: bisect_left(highest, needed, key=lambda value: value - price)
+            for direction, highest in self._highest.items()
+        }
+        soonest = min(first, key=lambda direction: first[direction])
+        return soonest if first[soonest] < len(self._highest[soonest]) else None
 
     def fewest_more(self, error: float, looks: int = 0) -> int:
         """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
         is decided."""
+        if (error, looks) not in self._fewest:
+            self._fewest[error, looks] = self._find_fewest_more(error, looks)
+        return self._fewest[error, looks]
+
+    def _find_fewest_more(self, error: float, looks: int) -> int:
         if self.decision(error, looks) is not None:
             return 0
         sums = np.array(list(self._sums.values()))
@@ -345,7 +365,7 @@ def compare(
     growth = growth_of(pairs)
     equal = np.array(growth.is_equal, dtype=bool)
     paths = growth.paths(looks)
-    decided = _decided(paths, -math.log(error))
+    decided = growth.decision(error, looks)
     leans = max(Direction, key=lambda direction: float(paths[direction][-1]))
 
     def certified(count: Callable[[float], float]) -> float | None:
@@ -368,12 +388,6 @@ def compare(
         parts=tuple(_parts(pairs, equal, growth)),
         path=path,
     )
-
-
-def _decided(paths: Mapping[Direction, Floats], needed: float) -> Direction | None:
-    """Return the direction whose log evidence reached ``needed`` first."""
-    first = {direction: int(np.argmax(path >= needed)) for direction, path in paths.items() if path.max() >= needed}
-    return min(first, key=lambda direction: first[direction]) if first else None
 
 
 def _certifying(

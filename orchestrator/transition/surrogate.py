@@ -29,21 +29,25 @@ MOST = 0.99
 """Highest probability on every curve."""
 
 
+Grid = tuple[float, float, int]
+"""First and last midpoint, in ln size, and the number of midpoints."""
+
+
 class Surrogate:
     """Posterior of one mix. Midpoints are at most ``reach`` from the size ``around``, and ``spread`` is the standard
     deviation of their normal prior, both in ln size. The default prior is flat."""
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
         middle = math.log(around)
-        self._midpoints = np.linspace(middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP))
+        self._grid = (middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP))
+        self._midpoints = np.linspace(*self._grid)
         prior_M = -0.5 * ((self._midpoints - middle) / spread) ** 2
         self._log_weights = np.repeat(prior_M, len(SLOPES) * len(LAPSES))
 
     def add(self, size: float, learned: bool | None) -> None:
         """Update the posterior with a run. A failed run (None) changes nothing."""
         if learned is not None:
-            curves = self.curves(size)
-            self._log_weights += np.log(curves if learned else 1 - curves)
+            self._log_weights += _log_likelihood(self._grid, size, learned)
 
     def branch(self) -> Surrogate:
         """Return an independent copy."""
@@ -59,7 +63,8 @@ class Surrogate:
         """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes."""
         cumulative = np.cumsum(self.weights())
         places = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
-        return np.stack([self.curves(size)[places] for size in sizes], axis=1)
+        drawn: Floats = _table(self._grid, tuple(sizes)).take(places, axis=0)
+        return drawn
 
     def weights(self) -> Floats:
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
@@ -68,7 +73,7 @@ class Surrogate:
 
     def curves(self, size: float) -> Floats:
         """Return each curve's probability that a run at a size learns: midpoints x slopes x lapses as one axis."""
-        return _curves(tuple(self._midpoints[[0, -1]]), len(self._midpoints), size)
+        return _curves(self._grid, size)
 
     def crossings(self, share: float) -> Floats:
         """Return the ln size at which each curve reaches a share of its top."""
@@ -77,8 +82,27 @@ class Surrogate:
 
 
 @lru_cache(maxsize=4096)
-def _curves(ends: tuple[float, float], count: int, size: float) -> Floats:
-    distance_M = math.log(size) - np.linspace(*ends, count)
+def _curves(grid: Grid, size: float) -> Floats:
+    distance_M = math.log(size) - np.linspace(*grid)
     rise_MK = 1 / (1 + np.exp(-np.clip(SLOPES * distance_M[:, None], -50, 50)))
     curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST, MOST).ravel()
-    return curves
+    return _frozen(curves)
+
+
+@lru_cache(maxsize=1024)
+def _log_likelihood(grid: Grid, size: float, learned: bool) -> Floats:
+    """Return the log likelihood of a run's outcome by curve."""
+    curves = _curves(grid, size)
+    return _frozen(np.log(curves if learned else 1 - curves))
+
+
+@lru_cache(maxsize=64)
+def _table(grid: Grid, sizes: tuple[float, ...]) -> Floats:
+    """Return each curve's probabilities: curves x sizes."""
+    return _frozen(np.stack([_curves(grid, size) for size in sizes], axis=1))
+
+
+def _frozen(values: Floats) -> Floats:
+    """Return an array that several callers share, so that none can change it."""
+    values.setflags(write=False)
+    return values

@@ -17,11 +17,13 @@ from pydantic import TypeAdapter
 
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.machine.state import State
-from orchestrator.record.mlflow_server import places
+from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
-from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, outdated, views
-from orchestrator.record.store import DATABASE, Store, choose
+from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, address_of, outdated, views
+from orchestrator.record.store import DATABASE, Store, all_runs, choose
+from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer, answer
+from tests.cli.program import imported
 from tests.record.samples import Finished, finish, record, records_of
 from tests.report.samples import SIZES, bracketed, in_order, make_spec
 from trainables.base import Status
@@ -362,6 +364,74 @@ def test_pages_of_an_experiment_without_views_show_the_same_rows(new: Record) ->
     query = "searchFilter=tags.kind%20%3D%20%22transition%22&orderByKey=metrics.%60transition%60&orderByAsc=true"
     assert addresses["Transitions in MLflow"].endswith(f"/{experiment}/runs?workflowType=machine_learning&{query}")
     assert "tags.kind%20%3D%20%22run%22&orderByKey=metrics.%60parameters%60" in addresses["Runs in MLflow"]
+
+
+def links_by_client(store: Store, page: str) -> dict[str, dict[str, str]]:
+    """Return what :func:`places` should return, read with MLflow's client."""
+    client = MlflowClient(store.uri)
+    tags_of = {experiment.experiment_id: experiment.tags for experiment in client.search_experiments()}
+    links = {}
+    for run in all_runs(client, list(tags_of), "tags.kind = 'sweep'"):
+        tags = tags_of[run.info.experiment_id]
+        base = f"{page}#/experiments/{run.info.experiment_id}/runs"
+        transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags)}"
+        links[run.data.tags.get("sweep", "")] = {
+            "Transitions in MLflow": transitions,
+            "Transitions as charts": f"{transitions}&{CHARTS}",
+            "Runs in MLflow": f"{base}?{TRAINING}&{address_of(RUNS, tags)}",
+            "This sweep in MLflow": f"{base}/{run.info.run_id}?{TRAINING}",
+        }
+    return links
+
+
+def test_links_of_one_sweep_are_those_that_the_client_finds(records: Record) -> None:
+    addresses = places(records.store, "page")
+    assert addresses == links_by_client(records.store, "page")
+    assert records.finished.sweep.id in addresses
+
+
+def test_links_are_read_without_mlflow(records: Record) -> None:
+    home = str(records.store.database.parent) if records.store.database else ""
+    code = (
+        "from pathlib import Path\nfrom orchestrator.record.mlflow_server import places\n"
+        "from orchestrator.record.store import choose, outside_files\nimport orchestrator.site.server\n"
+        f"store = choose(Path({home!r}), {{}})\nassert outside_files(store) == '' and places(store, 'page')"
+    )
+    assert imported(code, "mlflow", "pandas", "torch", "ray") == []
+
+
+def test_links_follow_the_trash_missing_views_and_several_records_as_the_client_does(new: Record) -> None:
+    client = new.client
+    kept, gone = client.create_experiment("kept"), client.create_experiment("gone")
+    client.set_experiment_tag(kept, f"{PREFIX}{TRANSITIONS}", "{}")
+    client.set_experiment_tag(kept, "note", "of no view")
+    kinds: dict[str, dict[str, str]] = {
+        "odd": {"kind": "sweep", "sweep": "ünïcode'; DROP TABLE runs"},
+        "unnamed": {"kind": "sweep"},
+        "run": {"kind": "run", "sweep": "of a run"},
+        "upper": {"kind": "Sweep", "sweep": "of another kind"},
+    }
+    for tags in kinds.values():
+        client.create_run(kept, tags=tags)
+    for experiment, sweep_id in ((kept, "deleted"), (gone, "of a deleted experiment")):
+        run = client.create_run(experiment, tags={"kind": "sweep", "sweep": sweep_id})
+        if experiment == kept:
+            client.delete_run(run.info.run_id)
+    client.delete_experiment(gone)
+    twice = [client.create_run(kept, time, tags={"kind": "sweep", "sweep": "twice"}) for time in (20, 10, 10, 30)]
+    addresses = places(new.store, "page")
+    assert addresses == links_by_client(new.store, "page")
+    assert addresses.keys() == {"ünïcode'; DROP TABLE runs", "", "twice"}
+    oldest = max(run.info.run_id for run in twice[1:3])
+    assert addresses["twice"]["This sweep in MLflow"].endswith(f"/{kept}/runs/{oldest}?{TRAINING}")
+    assert addresses["twice"]["Transitions in MLflow"].endswith(f"viewStateShareKey={TRANSITIONS}")
+    assert "orderByKey=metrics.%60parameters%60" in addresses["twice"]["Runs in MLflow"]
+
+
+def test_a_database_without_the_tables_is_an_error_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(StoreError, match="no such table"):
+        places(choose(tmp_path, {}), "page")
 
 
 def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(new: Record) -> None:

@@ -13,12 +13,14 @@ from orchestrator.transition.evidence import (
     Block,
     Comparison,
     Direction,
+    Growth,
     Pair,
     Tallies,
     Tally,
     bar,
     compare,
     counted,
+    growth_of,
     log_evidence,
     log_growth,
 )
@@ -65,6 +67,34 @@ def test_later_pairs_never_revoke_a_decision() -> None:
     assert result.decided is Direction.FEWER
     assert result.evidence < result.highest
     assert result.highest == pytest.approx(compared(*agreeing).evidence)
+
+
+def test_the_decision_is_the_first_crossing_of_either_path() -> None:
+    rng = np.random.default_rng(0)
+    growths, seen = [Growth() for _ in range(8)], set()
+    for growth, chance in zip(growths, (0.95, 0.7, 0.5, 0.5, 0.5, 0.5, 0.3, 0.05), strict=True):
+        for seed in range(40):
+            learned = bool(rng.random() < (chance if seed < 25 else 1 - chance))
+            growth.add(Pair(12, 12 if rng.random() < 0.8 else 16, seed, learned, not learned))
+            for error, looks in ((0.05, 0), (0.05, 4), (0.5, 0), (1e-6, 1)):
+                reached = {
+                    direction: np.flatnonzero(path >= -math.log(error))
+                    for direction, path in growth.paths(looks).items()
+                }
+                first = {direction: int(places[0]) for direction, places in reached.items() if len(places)}
+                expected = min(first, key=lambda direction: first[direction], default=None)
+                assert growth.decision(error, looks) is expected
+                seen.add(expected)
+    assert seen == {None, *Direction}
+
+
+def test_pairs_of_a_branch_decide_nothing_elsewhere() -> None:
+    growth = growth_of(pairs_of(2, True, False))
+    branch = growth.branch()
+    for pair in pairs_of(5, True, False):
+        branch.add(pair)
+    assert (growth.decision(0.05), branch.decision(0.05)) == (None, Direction.FEWER)
+    assert growth.branch().decision(0.05) is None
 
 
 def test_the_path_of_the_evidence_has_every_pair_of_equal_sizes() -> None:
