@@ -146,7 +146,9 @@ def own_cache() -> Path:
     status = place.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise PermissionError(
-            errno.EPERM, "Other users can write the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR", str(place)
+            errno.EPERM,
+            "Other users can write the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
+            str(place),
         )
     return place
 
