@@ -121,8 +121,7 @@ def check(store: Store) -> None:
 
 
 def _check_database(store: Store, database: Path) -> None:
-    if not store.is_named and database.parent.is_dir():
-        _check_owner(database)
+    check_owner(store)
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
         with open_database(database, to_write=True) as connection:
@@ -138,9 +137,12 @@ def _check_database(store: Store, database: Path) -> None:
         )
 
 
-def _check_owner(database: Path) -> None:
+def check_owner(store: Store) -> None:
     """Raise :class:`StoreError` for a database in a directory of another user. MLflow opens it by its path again and
     again, and they could put a link to another database there, or a journal for which SQLite deletes another file."""
+    database = store.database
+    if database is None or store.is_named or not database.parent.is_dir():
+        return
     owner = database.parent.stat().st_uid
     if owner in (0, os.getuid()):
         return
