@@ -425,6 +425,30 @@ def planted(module: Path, marker: Path) -> None:
     path.write_bytes(importlib.util.MAGIC_NUMBER + bytes(4) + stamp + marshal.dumps(code))
 
 
+@pytest.mark.parametrize("linked", ["module", "package"])
+def test_a_link_in_a_trusted_folder_leads_to_no_code_of_others(linked: str, foreign: Path, tmp_path: Path) -> None:
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "trusted", folder=str(foreign))
+    shared = tmp_path / "shared"
+    (shared / "helpers").mkdir(parents=True)
+    (shared / "helpers" / "one.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n")
+    shared.chmod(0o777)
+    if linked == "package":
+        (foreign / "helpers").symlink_to(shared / "helpers")
+    else:
+        (foreign / "helpers").mkdir()
+        (foreign / "helpers" / "one.py").symlink_to(shared / "helpers" / "one.py")
+    (foreign / "trusted.py").write_text(
+        'import helpers.one\nfrom tests.families import LogisticFamily\nclass E(LogisticFamily):\n    name = "theirs"\n'
+    )
+    trust(foreign)
+    assert f"other users can write {shared}" in " ".join(in_folder(foreign, "sweeps").out.split())
+    assert not (tmp_path / "marker").exists()
+    shared.chmod(0o755)
+    assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()
+    assert (tmp_path / "marker").exists()
+
+
 @pytest.mark.parametrize("left", ["helper", "compiled", "compiled helper"])
 def test_what_a_trusted_module_imports_is_not_of_others_either(left: str, foreign: Path, tmp_path: Path) -> None:
     [sweep_id] = Home(foreign / "results").sweep_ids()
