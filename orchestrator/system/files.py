@@ -26,6 +26,8 @@ MOST_LINKS = 40
 """Links on the way to a directory, as in Linux."""
 DESCRIPTORS = Path("/proc/self/fd")
 """Links to the files and directories that this process has opened."""
+INSIDE = "whole"
+"""Name of a directory that is being filled, in a hidden one."""
 LOOK_S = 0.05
 """Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
@@ -175,8 +177,9 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
 
-    It is in the directory that :func:`opened_parent` finds, and its path leads to it through its descriptor: what is
-    written there is written to this directory, also if somebody else puts a link in its place in the meantime.
+    It is made in a hidden one in the directory that :func:`opened_parent` finds, and its path leads through a
+    descriptor of the hidden one. So what is written there is written to this directory, also if somebody else puts a
+    link in the place of the hidden one in the meantime.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")
@@ -185,12 +188,13 @@ def whole_directory(path: Path) -> Iterator[Path]:
         os.mkdir(aside, 0o700, dir_fd=parent)
         try:
             with opened_directory(aside, parent) as opened:
+                os.mkdir(INSIDE, 0o700, dir_fd=opened)
                 yield from _filled(opened, path.with_name(aside))
-            try:
-                os.rename(aside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
-            except OSError:
-                if not is_directory(path):
-                    raise
+                try:
+                    os.rename(INSIDE, path.name, src_dir_fd=opened, dst_dir_fd=parent)
+                except OSError:
+                    if not is_directory(path):
+                        raise
             with opened_directory(".", parent) as directory:
                 os.fsync(directory)
         finally:
@@ -198,9 +202,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def _filled(opened: int, aside: Path) -> Iterator[Path]:
-    """Yield the path of an opened directory, and flush what was written there. Errors name the path of the user."""
-    through = DESCRIPTORS / str(opened)
-    directory = through if through.exists() else aside  # Only Linux has directories among them.
+    """Yield the path of the directory in an opened one, and flush what was written there. Errors name ``aside``."""
+    through = DESCRIPTORS / str(opened) / INSIDE
+    directory = through if through.is_dir() else aside / INSIDE  # Only Linux has directories among them.
     try:
         yield directory
         for file in (*directory.rglob("*"), directory):
