@@ -39,11 +39,12 @@ def main() -> None:
         sys.exit(2)
     sys.path[:] = [path for path in sys.path if path not in ("", here)]
     sys.path.append(str(Path(__file__).resolve().parents[1]))
-    if _names_code(sys.argv[1:]) and not _is_home(Path(here)):
-        sys.path.append(here)  # At the end: its modules do not replace those of a library or of this program.
     # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run
+    from trainables.contract.sources import offer_working_directory
 
+    if _names_code(sys.argv[1:]) and not _is_home(Path(here)):
+        offer_working_directory(here)
     run()
 
 

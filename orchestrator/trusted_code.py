@@ -86,11 +86,14 @@ class Guard(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not spec.has_location or spec.origin is None:
             return None
-        file = Path(spec.origin).resolve()
-        if _is_installed(file) or not any(file.is_relative_to(folder) for folder in self.folders):
+        # A link in the folder may lead to one that others can write, so the path counts and where it leads to.
+        files = {Path(os.path.abspath(spec.origin)), Path(spec.origin).resolve()}
+        is_own = any(file.is_relative_to(folder) for file in files for folder in self.folders)
+        if not is_own or any(map(_is_installed, files)):
             return None
-        if place := writable_by_others(file):
-            raise ImportError(f"other users can write {place}. Take that right away (chmod go-w), or move the code")
+        for file in sorted(files):
+            if place := writable_by_others(file):
+                raise ImportError(f"other users can write {place}. Take that right away (chmod go-w), or move the code")
         if isinstance(spec.loader, SourceFileLoader):
             spec.loader = SourceLoader(fullname, spec.origin)
         return spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -201,8 +201,11 @@ def compare_command(
     print_comparison([open_sweep(sweep_id, home) for sweep_id in ids], output)
 
 
-def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
-    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given."""
+def print_comparison(
+    sweeps: Sequence[StoredSweep], output: Path | None = None, write: Callable[[Path, bytes], None] = write_whole
+) -> None:
+    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given, with
+    ``write``."""
     answers = export.compared(sweeps)
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
@@ -211,7 +214,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     if output is not None:
         from orchestrator.report.figures import comparisons, style
 
-        echo(f"figure  {style.save(comparisons.forest_figure(answers), output)}")
+        echo(f"figure  {style.save(comparisons.forest_figure(answers), output, write)}")
 
 
 def print_pooled(pooled: Pooled, output: Path | None = None) -> None:

@@ -27,6 +27,7 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import own_directory
 from orchestrator.home.journal import recall
 from orchestrator.home.known_runs import newest_sweep
 from orchestrator.home.sweeps import ask_to_stop
@@ -44,7 +45,7 @@ from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOption
 from orchestrator.sweep.starting import earlier_sweeps
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError, unknown
-from orchestrator.system.files import write_whole
+from orchestrator.system.files import replace_whole
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, duration
@@ -175,7 +176,7 @@ def _run_variants(
             print_start(spec, hardware, console, options.plan_line, is_local=options.local)
             run_sweep(spec, replace(options, resume=None if newest is None else newest.id), console, shared)
     stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
-    print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
+    print_comparison(stored, stored[-1].sweep.files.directory / "variants.png", replace_whole)
 
 
 def stop_command(
@@ -227,7 +228,7 @@ def reproduce_command(
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
     reproduction = Reproduction(experiments, place, Output())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
-    path = place.root / "reproduce" / f"{profile}{overridden}" / "table.md"
+    path = _directory_of_table(place, f"{profile}{overridden}") / "table.md"
     try:
         for _ in () if only_table else reproduction.run(shared, replace(invocation, hardware=hardware)):
             _write(reproduction, choice, path)
@@ -247,10 +248,19 @@ def reproduce_command(
             echo(f"missing {counted(len(reproduction.missing), 'sweep')}; to run them, {how}")
 
 
+def _directory_of_table(home: Home, name: str) -> Path:
+    """Return the directory of the table in a home. Raises ``UserError`` for a link there, which may be somebody
+    else's."""
+    try:
+        return own_directory(home.root, "reproduce", name)
+    except ValueError as error:
+        raise UserError(f"the table cannot be written: {error}. Remove it") from error
+
+
 def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:
     recipe = ", ".join([f"Profile {choice.profile}", *choice.overrides])
     cost = f"{recipe}: {counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
-    write_whole(path, markdown(over_table(reproduction.rows()), cost))
+    replace_whole(path, markdown(over_table(reproduction.rows()), cost))
 
 
 def _all(profile: str) -> list[str]:

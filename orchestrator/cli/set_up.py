@@ -17,7 +17,7 @@ from rich.text import Text
 
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
 from orchestrator.cost import run_seconds
-from orchestrator.doctor.machine import Verdict, examined, machine_checks
+from orchestrator.doctor.machine import Verdict, examined, machine_checks, place_of_tests
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
@@ -112,7 +112,7 @@ def doctor_command(home: HomeOption = HOME) -> None:
     if here.gpus:
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
-        checks += gpu_checks(place)
+        checks += gpu_checks(place_of_tests(place))
     findings = []
     for finding in examined(checks):
         findings.append(finding)

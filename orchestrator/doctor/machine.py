@@ -19,7 +19,7 @@ from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import IO, ParamSpec, TypeVar
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -32,6 +32,7 @@ from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
+from orchestrator.system.environment import private_directory
 from orchestrator.system.errors import first_of
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.system.permissions import writable_by_others
@@ -117,10 +118,16 @@ def machine_checks(home: Path) -> list[Check]:
         ("machine", machine_part),
         ("home", partial(home_directory, home)),
         ("files", partial(files_of_home, home)),
-        ("training", partial(training, home)),
+        ("training", partial(training, place_of_tests(home))),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
     ]
+
+
+def place_of_tests(home: Path) -> Path:
+    """Return the directory in which models are trained: the home, or a private one if the home belongs to another user,
+    who could put links in the place of what is written there."""
+    return home if home.stat().st_uid in (0, os.getuid()) else private_directory()
 
 
 def software() -> Finding:
@@ -172,8 +179,8 @@ def home_directory(home: Path) -> Finding:
     """Check the home's free space, who can exchange it, and the time to flush a file."""
     make_home(home, warn=lambda warning: None)  # It is part of the finding.
     free = shutil.disk_usage(home).free / GB
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
-        flush = statistics.median(_flush(Path(aside) / "journal") for _ in range(FLUSHES))
+    with tempfile.TemporaryFile(dir=home) as file:  # Without a name that somebody else could give to a link.
+        flush = statistics.median(_flush(file) for _ in range(FLUSHES))
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if free < LEAST_GB:
         return wrong(text, "free some space, or choose another --home")
@@ -186,13 +193,12 @@ def home_directory(home: Path) -> Finding:
     return ok(text)
 
 
-def _flush(path: Path) -> float:
+def _flush(file: IO[bytes]) -> float:
     """Return the seconds to append a line to a file and flush it to disk."""
     begun = time.perf_counter()
-    with path.open("ab") as file:
-        file.write(b"x" * 512 + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    file.write(b"x" * 512 + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
     return time.perf_counter() - begun
 
 

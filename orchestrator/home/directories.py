@@ -8,16 +8,14 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import entries, is_directory, is_file, remove_file
+from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file
 from orchestrator.system.machine_errors import is_damage
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
@@ -66,11 +64,11 @@ class SweepDirectory:
         self.directory.mkdir(parents=True, exist_ok=True)
         for path in (self._lock, self.tune, self.checkpoints, self.stacks):
             own_path(path)
-        try:
-            lock = FileLock(self._lock).acquire(timeout=LOCK_WAIT_S)
-        except Timeout:
-            raise self._driven() from None
-        with lock:
+        with ExitStack() as blocks:
+            try:
+                blocks.enter_context(locked(self._lock, LOCK_WAIT_S))
+            except TimeoutError:
+                raise self._driven() from None
             yield
 
     def is_driven(self) -> bool:

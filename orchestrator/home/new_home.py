@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import pwd
 import re
 import stat
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import places_of_others
+from orchestrator.system.permissions import places_of_others, user_name
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +44,7 @@ def planted_by(root: Path) -> str:
     mode = status.st_mode
     if mode & stat.S_IWGRP and not mode & stat.S_IWOTH and status.st_gid in (os.getgid(), *os.getgroups()):
         return ""
-    try:
-        return pwd.getpwuid(status.st_uid).pw_name
-    except KeyError:
-        return f"uid {status.st_uid}"
+    return user_name(status.st_uid)
 
 
 def exchange_warning(root: Path) -> str:

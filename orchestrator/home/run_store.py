@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from orchestrator.home.directories import IMPORTED, Home
 from orchestrator.home.foreign_files import (
     KEY,
@@ -37,6 +35,7 @@ from orchestrator.system.files import (
     entries,
     is_directory,
     is_file,
+    locked,
     opened_directory,
     remove_abandoned,
     remove_file,
@@ -140,7 +139,7 @@ class RunStore:
     def locked(self) -> Iterator[None]:
         """Prevent other processes from removing or claiming runs, and from adding references to stored runs."""
         self.home.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(own_path(self.home.root / ".runs.lock")):
+        with locked(own_path(self.home.root / ".runs.lock")):
             yield
 
     def claim(self, key: str) -> bool:

@@ -281,10 +281,12 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
         data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
-        if is_trusted(begun.folder):
+        if is_trusted(begun.folder) and any(":" in str(name) for name in named_code(data)):
             search_in(begun.folder)  # Another sweep's folder may have a module of the same name.
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
+        # Where training data are kept is for the reader to say: a directory of the author could have other data.
+        spec = spec.substitute(resources=spec.resources.model_copy(update={"scratch": None}))
     except OSError as error:
         raise UnreadableError.of(files, error) from error
     except UntrustedCodeError as error:

@@ -18,12 +18,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from orchestrator.home.foreign_files import open_to_append, own_path, parse_json, whole_lines
 from orchestrator.machine.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
-from orchestrator.system.files import is_file, replace_whole
+from orchestrator.system.files import is_file, locked, replace_whole
 
 RUNS = "runs.jsonl"
 """Name of the file in a home."""
@@ -68,7 +66,7 @@ class JsonLinesTracker(Tracker):
         """Prevent other processes from writing, and read what they have written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(_lock(self._path)):
+            with locked(_lock(self._path)):
                 path = own_path(self._path)
                 if (path.stat().st_size if path.exists() else 0) != self._bytes:
                     self._read(path)
@@ -156,7 +154,7 @@ def remove_lines(path: Path, sweep_id: str) -> int:
     if not is_file(path):
         return 0
     try:
-        with FileLock(_lock(path)):
+        with locked(_lock(path)):
             lines = whole_lines(path)
             others = [line for line in lines if (about := _identity(line)) is None or about[0][0] != sweep_id]
             if len(others) < len(lines):

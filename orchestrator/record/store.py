@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from filelock import FileLock
-
 from orchestrator.home.foreign_database import Schema, open_database, schema_of
 from orchestrator.home.foreign_files import checked_key, own_directory, own_path
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import write_whole
+from orchestrator.system.files import locked, write_whole
+from orchestrator.system.permissions import user_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -102,9 +101,11 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
     if database.is_symlink() and not uri:
         raise UserError(f"{database} is a link, which is not followed: move the database there, or name its --home")
-    if {"%", "?"}.intersection(str(database.resolve())):
-        raise UserError(f"MLflow cannot keep {database.resolve()}: name a --home without % and ? in its path")
-    return Store(f"{SQLITE}{database.resolve()}", database.resolve(), is_named=bool(uri))
+    # Somebody else may put a link in the place of the file after the line above, so only its directory is resolved.
+    place = database.resolve() if uri else database.parent.resolve() / database.name
+    if {"%", "?"}.intersection(str(place)):
+        raise UserError(f"MLflow cannot keep {place}: name a --home without % and ? in its path")
+    return Store(f"{SQLITE}{place}", place, is_named=bool(uri))
 
 
 def check(store: Store) -> None:
@@ -120,6 +121,7 @@ def check(store: Store) -> None:
 
 
 def _check_database(store: Store, database: Path) -> None:
+    check_owner(store)
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
         with open_database(database, to_write=True) as connection:
@@ -133,6 +135,22 @@ def _check_database(store: Store, database: Path) -> None:
             f"the MLflow store {store.shown} has other tables than those of MLflow {version('mlflow')} ({names}). "
             f"{REBUILD}"
         )
+
+
+def check_owner(store: Store) -> None:
+    """Raise :class:`StoreError` for a database in a directory of another user. MLflow opens it by its path again and
+    again, and they could put a link to another database there, or a journal for which SQLite deletes another file."""
+    database = store.database
+    if database is None or store.is_named or not database.parent.is_dir():
+        return
+    owner = database.parent.stat().st_uid
+    if owner in (0, os.getuid()):
+        return
+    raise StoreError(
+        f"{database.parent} belongs to another user ({user_name(owner)}), who could exchange {database.name} while "
+        f"MLflow uses it. Record elsewhere: --record jsonl, or {VARIABLE} with a database of yours or a server. If you "
+        f"trust them, {VARIABLE}={SQLITE}{database}"
+    )
 
 
 def _expected_schema() -> Schema:
@@ -223,7 +241,7 @@ def make_database(database: Path) -> None:
     if _has_content(database):
         return  # Without the lock, which a home that can only be read does not permit.
     database.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(own_path(database.with_name(f".{database.name}.lock"))):
+    with locked(own_path(database.with_name(f".{database.name}.lock"))):
         if _has_content(database):
             return
         with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as place:

@@ -13,7 +13,16 @@ from orchestrator.home.directories import Home
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.choice import opener
 from orchestrator.record.json_lines import RUNS
-from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE, check, choose, make_database, store_errors
+from orchestrator.record.store import (
+    ARTIFACTS,
+    DATABASE,
+    VARIABLE,
+    check,
+    check_owner,
+    choose,
+    make_database,
+    store_errors,
+)
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import answer
@@ -64,6 +73,7 @@ def rebuild(root: Path, console: Console) -> None:
             f"--rebuild rebuilds the store in {home.root}, but {VARIABLE} is {store.shown}. Start it with "
             "an empty database and run `sync`, or unset the variable."
         )
+    check_owner(store)
     for sweep_id in home.sweep_ids():
         home.sweep(sweep_id).check_free()
     if old := [*home.root.glob(f"{DATABASE}*"), *home.root.glob(ARTIFACTS)]:
@@ -103,6 +113,7 @@ def try_store(home: Path) -> tuple[str, float]:
     """Return the name of a home's store, and the seconds to read it or, if it has no database yet, to write a record to
     a temporary one. Raises as :func:`orchestrator.record.store.check`."""
     store = choose(home)
+    check_owner(store)
     begun = time.perf_counter()
     if store.database is None or store.database.is_file():
         check(store)

@@ -33,7 +33,7 @@ from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
 from orchestrator.system.hardware import Hardware
 from orchestrator.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from trainables.base import SettingsError
-from trainables.contract.sources import search_in
+from trainables.contract.sources import offer
 from trainables.families import load_family, refresh_family
 from trainables.script.options import ScriptOptions
 
@@ -159,7 +159,8 @@ def is_path(name_or_path: str) -> bool:
 def open_space(name_or_path: str) -> Space:
     """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``.
 
-    Modules of families and probes are then found in the folders of these files, first in the nearest file's.
+    If families and probes are named, their modules are then found in the folders of these files, first in the nearest
+    file's.
     """
     files: dict[str, Values] = {}
     folders: list[str] = []
@@ -177,8 +178,7 @@ def open_space(name_or_path: str) -> Space:
     for file in files.values():
         if "profile" in file.data and "profile_reason" not in file.data:  # A resolved space has both.
             file.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
-    for folder in reversed(folders):
-        search_in(folder)
+    offer(folders)
     return Space(tuple(files.values()))
 
 
@@ -197,11 +197,23 @@ def read_space(name_or_path: str) -> Values:
         raise UserError(f"{source}: a search space must map keys to values, but this file is {kind}")
     named = Values({"name": name}, {("name",): Origin(source), (): Origin(source)})
     values = named.under(_values_of(text, source))
+    if is_path(name_or_path) and is_in_sweep(Path(os.path.abspath(source)).parent):
+        values = _without_places(values)
     if "like" in values.data and not isinstance(values.data["like"], str):
         values.refuse(("like",), f"must name a search space or a YAML file; got {values.data['like']!r}")
     for profile in values.names("profile", ()):
         values.read(Needs, "profiles", profile, "needs")  # Report mistakes in every profile.
     return values
+
+
+def _without_places(values: Values) -> Values:
+    """Return the values of a sweep's file without the directory of training data. In a home of somebody else, it could
+    have data of theirs, under the names that this program gives its own."""
+    resources = values.data.get("resources")
+    if not isinstance(resources, Mapping) or resources.get("scratch") is None:
+        return values
+    key = ("resources", "scratch")
+    return values.under(Values({"resources": {"scratch": None}}, {key: Origin(values.source)}))
 
 
 @lru_cache(maxsize=64)  # Every variant begins with the same text, which may have thousands of keys.

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.system.errors import UserError
+from orchestrator.system.permissions import writable_by_others
 
 HOME = Path("results")
 """Default directory of runs and sweeps, below the working directory."""
@@ -116,10 +117,10 @@ def settle_user() -> None:
         os.environ["HOME"] = str(private_directory())
 
 
-def private_directory() -> Path:
-    """Create and return a directory of this user in the system's temporary directory. Raises :class:`UserError` if it
-    cannot be created, or if others could write to it and so change what is trained."""
-    path = Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
+def private_directory(place: Path | None = None) -> Path:
+    """Create and return a directory of this user in ``place``, by default the system's temporary directory. Raises
+    :class:`UserError` if it cannot be created, or if others could write to it and so change what is trained."""
+    path = (place or Path(tempfile.gettempdir())) / f"orchestrator-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
@@ -132,7 +133,8 @@ def private_directory() -> Path:
 
 def scratch(chosen: str | None) -> Path:
     """Create and return a directory for training data, by default in the system's temporary directory. It outlives
-    sweeps, which share the data. Raises :class:`UserError` if it cannot be created, or as
+    sweeps, which share the data. In a directory that others can write, such as ``/scratch``, it is one of this user
+    alone: they could leave other data there. Raises :class:`UserError` if it cannot be created, or as
     :func:`private_directory` does."""
     if not chosen:
         return private_directory()
@@ -141,7 +143,9 @@ def scratch(chosen: str | None) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path} cannot be created: {error.strerror}; name another directory as --scratch") from error
-    return path
+    status = path.stat()
+    is_own = status.st_uid in (0, os.getuid()) and writable_by_others(path.resolve()) is None
+    return path if is_own else private_directory(path)
 
 
 LONGEST_SOCKET = 107

@@ -8,11 +8,12 @@ finds the directory.
 from __future__ import annotations
 
 import errno
+import fcntl
+import math
 import os
 import secrets
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,12 @@ from trainables.contract.files import write_whole as write_whole
 
 MOST_LINKS = 40
 """Links on the way to a directory, as in Linux."""
+DESCRIPTORS = Path("/proc/self/fd")
+"""Links to the files and directories that this process has opened."""
+INSIDE = "whole"
+"""Name of a directory that is being filled, in a hidden one."""
+LOOK_S = 0.05
+"""Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
 
@@ -168,19 +175,74 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays."""
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
+
+    It is made in a hidden one in the directory that :func:`opened_parent` finds, and its path leads through a
+    descriptor of the hidden one. So what is written there is written to this directory, also if somebody else puts a
+    link in the place of the hidden one in the meantime.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        yield aside
-        for file in (*aside.rglob("*"), aside):
-            flush(file)
+    with opened_parent(path) as parent:
+        aside = f".{path.name}-{secrets.token_hex(8)}"
+        os.mkdir(aside, 0o700, dir_fd=parent)
         try:
-            aside.rename(path)
-        except OSError:
-            if not path.is_dir():
-                raise
-        flush(path.parent)
+            with opened_directory(aside, parent) as opened:
+                os.mkdir(INSIDE, 0o700, dir_fd=opened)
+                yield from _filled(opened, path.with_name(aside))
+                try:
+                    os.rename(INSIDE, path.name, src_dir_fd=opened, dst_dir_fd=parent)
+                except OSError:
+                    if not is_directory(path):
+                        raise
+            with opened_directory(".", parent) as directory:
+                os.fsync(directory)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True, dir_fd=parent)
+
+
+def _filled(opened: int, aside: Path) -> Iterator[Path]:
+    """Yield the path of the directory in an opened one, and flush what was written there. Errors name ``aside``."""
+    through = DESCRIPTORS / str(opened) / INSIDE
+    directory = through if through.is_dir() else aside / INSIDE  # Only Linux has directories among them.
+    try:
+        yield directory
+        for file in (*directory.rglob("*"), directory):
+            flush(file)
+    except OSError as error:
+        if isinstance(error.filename, str) and Path(error.filename).is_relative_to(through):
+            error.filename = str(aside / Path(error.filename).relative_to(through))
+        raise
+
+
+@contextmanager
+def locked(path: Path, wait_s: float = math.inf) -> Iterator[None]:
+    """Hold the lock of a file of a home, which is created if it is missing, in the directory that
+    :func:`opened_parent` finds. Raises ``TimeoutError`` if another process holds it for so many seconds."""
+    end = time.monotonic() + wait_s
+    while (descriptor := _try_lock(path)) is None:
+        if time.monotonic() >= end:
+            raise TimeoutError(f"{path} is locked by another process")
+        time.sleep(LOOK_S)
+    try:
+        yield
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    """Return the descriptor of a locked file, or None if another process holds its lock."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with opened_parent(path) as parent:
+        descriptor = os.open(path.name, flags, 0o666, dir_fd=parent)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink > 0:  # Otherwise it was removed meanwhile, and guards nothing.
+            return descriptor
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None

@@ -47,6 +47,14 @@ def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
         below = status
 
 
+def user_name(user: int) -> str:
+    """Return the name of a user by id, or ``uid 1000`` for one that is not listed."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"uid {user}"
+
+
 def _lists_others(path: Path, *, groups: bool) -> bool:
     """Return True if an access control list (``setfacl``) lets another user write, or another group with ``groups``.
     Their rights are not among those of the mode, which then has the most that anyone on the list may have."""

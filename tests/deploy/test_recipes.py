@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -207,3 +208,29 @@ def test_the_batch_script_has_valid_syntax_and_requires_a_space() -> None:
     assert "say which search space" in process(["bash", str(script)]).refused()
     if (shellcheck := shutil.which("shellcheck")) is not None:
         subprocess.run([shellcheck, "--severity=warning", "--exclude=SC2046", str(script)], check=True)
+
+
+@pytest.mark.parametrize("before", ["nothing", "own, open to all", "of another user", "a link"])
+def test_the_batch_script_starts_ray_only_in_a_directory_of_its_user(before: str, tmp_path: Path) -> None:
+    """The name of the directory contains the number of the job, so other users can make it beforehand."""
+    if before == "of another user" and os.getuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    script = (DEPLOY / "slurm" / "sweep.sbatch").read_text()
+    [private] = re.findall(r"^private='(.*?)'$", script, re.MULTILINE | re.DOTALL)
+    assert 'try=(sh -c "$private; $repeated" try "$temporary"' in script
+    place = tmp_path / "ray-1"
+    if before == "a link":
+        (tmp_path / "other").mkdir()
+        place.symlink_to(tmp_path / "other")
+    elif before != "nothing":
+        place.mkdir()
+        place.chmod(0o777)
+    if before == "of another user":
+        os.chown(place, 65534, 65534)
+    done = process(["sh", "-c", f'{private}; "$@"', "try", place, "echo", "started"])
+    if before in ("nothing", "own, open to all"):
+        assert done.succeeded() == "started\n"
+        assert place.stat().st_mode & 0o777 == 0o700
+    else:
+        assert (done.code, done.out) == (1, "")
+        assert "belongs to another user" in done.err

@@ -13,6 +13,7 @@ from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
 from orchestrator.home.directories import Home
+from orchestrator.record.tracker import StoreError
 from orchestrator.sweep.starting import check_room
 from orchestrator.system import hardware
 from orchestrator.system.errors import UserError
@@ -164,3 +165,17 @@ def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: P
     assert (finding.verdict, "not valid YAML" in finding.text) == (Verdict.SLOW, True)
     home.root.chmod(0o777)
     assert f"other users can write {home.root}" in machine.files_of_home(home.root).text
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("owner", [65534, 12345])
+def test_nothing_is_tried_in_a_home_of_another_user(owner: int, tmp_path: Path) -> None:
+    """They could put a link in the place of what is written there."""
+    home = tmp_path / "home"
+    home.mkdir()
+    assert machine.place_of_tests(home) == home
+    os.chown(home, owner, owner)
+    assert machine.place_of_tests(home).stat().st_uid == 0
+    with pytest.raises(StoreError, match="belongs to another user"):
+        machine.record(home)
+    assert list(home.iterdir()) == []

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from orchestrator.home.directories import Home
+from orchestrator.home.sweeps import load_sweep
+from orchestrator.space.spaces import load_space
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError
 from tests.catalog.fabricated import write_sweep
@@ -68,6 +71,39 @@ def test_a_symlink_in_place_of_the_private_directory_is_refused(temporary: Path)
     (temporary / f"orchestrator-{os.getuid()}").symlink_to(temporary / "elsewhere")
     with pytest.raises(SweepError, match="does not belong to this user alone"):
         scratch(None)
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777])
+def test_a_scratch_that_others_can_write_has_a_private_directory(mode: int, temporary: Path) -> None:
+    """Files of other users there would be taken for training data."""
+    shared = temporary / "scratch"
+    shared.mkdir()
+    shared.chmod(mode)
+    result = scratch(str(shared))
+    assert result.parent == shared
+    assert result.stat().st_mode & 0o077 == 0
+    (temporary / "own").mkdir(mode=0o755)
+    assert scratch(str(temporary / "own")) == temporary / "own"
+    result.chmod(0o777)
+    with pytest.raises(SweepError, match="--scratch"):
+        scratch(str(shared))
+
+
+@pytest.mark.parametrize("place", ["home", "elsewhere"])
+def test_the_file_of_a_sweep_does_not_choose_where_training_data_are(place: str, tmp_path: Path) -> None:
+    """Somebody else's home could have data of theirs in that directory."""
+    home = Home(tmp_path / "home")
+    sweep = write_sweep(home)
+    data = tmp_path / "home" / "data" if place == "home" else tmp_path / "data"
+    values = yaml.safe_load(sweep.files.spec.read_text())
+    values["resources"]["scratch"] = str(data)
+    sweep.files.spec.write_text(yaml.safe_dump(values))
+    assert load_sweep(home, sweep.id).spec.resources.scratch is None
+    assert load_space(str(sweep.files.spec)).resources.scratch is None
+    chosen = load_space(str(sweep.files.spec), overrides=["resources.scratch=/data"])
+    assert chosen.resources.scratch == "/data"
+    (tmp_path / "own.yaml").write_text(f"like: {sweep.files.spec}\nname: own\n")
+    assert load_space(str(tmp_path / "own.yaml")).resources.scratch is None
 
 
 def test_a_sweep_keeps_its_training_data_in_scratch(tmp_path: Path) -> None:

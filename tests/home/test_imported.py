@@ -262,3 +262,24 @@ def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
     assert f"{own}: finished, {words}, " in repr(o.load(own, home.root))
     run("report", *place).succeeded()
     assert f"finished, {count} runs imported" in (home.sweep(own).directory / "report.html").read_text()
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_rm_of_an_imported_sweep_asks_no_server(
+    is_own: bool, run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a team's server, the records of that id may be those of the sweep's author."""
+    theirs = write_sweep(Home(tmp_path / "theirs"))
+    export_home(theirs.files.home, tmp_path / "theirs.tar.gz")
+    home = Home(tmp_path / "home")
+    import_home(home, tmp_path / "theirs.tar.gz", pytest.fail, mine=is_own)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    done = run("rm", theirs.id, "--yes", "--home", home.root)
+    if is_own:
+        assert done.code == 1
+        assert home.sweep_ids() == [theirs.id]
+    else:
+        assert "may be its author's" in done.err
+        assert done.succeeded()
+        assert home.sweep_ids() == []

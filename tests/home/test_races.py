@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -19,13 +20,13 @@ from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import open_plain
 from orchestrator.home.journal import Asked, Journal
-from orchestrator.home.run_files import ProbeResult, write_result
+from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from orchestrator.record import mlflow_tracker
 from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import opened_parent, remove_tree, replace_whole
+from orchestrator.system.files import locked, opened_parent, remove_tree, replace_whole, whole_directory
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.home.test_archive import contents
@@ -263,6 +264,58 @@ def test_nothing_is_removed_through_a_directory_that_somebody_else_exchanged(nam
     assert file.read_text() == PRECIOUS
     REMOVERS[name](own)
     assert not file.exists()
+
+
+@as_root
+@pytest.mark.parametrize("what", ["run", "checkpoint", "parent"])
+def test_a_directory_is_filled_where_it_was_made(what: str, tmp_path: Path) -> None:
+    """The owner of a home exchanges a directory that is being filled, or the one around it."""
+    home, own = Home(tmp_path / "home"), Home(tmp_path / "own")
+    precious = own.runs / "key"
+    precious.mkdir(parents=True)
+    (precious / OUTCOME).write_text(PRECIOUS)
+    target = home.runs / "key" if what != "checkpoint" else home.sweep("odd").checkpoints / "stack.1"
+    target.parent.mkdir(parents=True)
+    with suppress(OSError), whole_directory(target) as directory:
+        [aside] = target.parent.iterdir()
+        if what == "parent":
+            home.runs.rename(tmp_path / "moved")
+            (own.runs / aside.name).mkdir()
+            _of_somebody_else(home.runs, own.runs)
+        else:
+            aside.rename(target.with_name("moved"))
+            _of_somebody_else(aside, precious)
+        (directory / OUTCOME).write_text("other")
+        (directory / "weights").write_bytes(b"other")
+    assert {path.name for path in own.runs.rglob("*") if path.is_file()} == {OUTCOME}
+    assert (precious / OUTCOME).read_text() == PRECIOUS
+
+
+@as_root
+@pytest.mark.parametrize("name", ["driver.lock", ".runs.lock"])
+def test_no_lock_is_made_in_a_directory_that_somebody_else_exchanged(name: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    _of_somebody_else(tmp_path / "exchanged", tmp_path / "precious")
+    with pytest.raises(OSError, match="A link of another user"), locked(tmp_path / "exchanged" / name, 0.1):
+        pass
+    assert list((tmp_path / "precious").iterdir()) == []
+    with locked(tmp_path / name), pytest.raises(TimeoutError), locked(tmp_path / name, 0.1):
+        pass
+    with locked(tmp_path / name, 0.1):  # It is free again.
+        (tmp_path / name).write_text(PRECIOUS)
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    with pytest.raises(OSError, match="link"), locked(tmp_path / "link"):
+        pass
+    assert (tmp_path / name).read_text() == PRECIOUS
+
+
+def test_a_full_disk_names_the_directory_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as full, whole_directory(tmp_path / "run") as directory:
+        raise OSError(errno.ENOSPC, "No space left on device", str(directory / "below" / "file"))
+    named = Path(full.value.filename)
+    assert (named.parents[2 - 1], named.name) == (tmp_path / named.parts[-3], "file")
+    assert named.parts[-3].startswith(".run-")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_absolute", [True, False])

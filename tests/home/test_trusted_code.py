@@ -358,6 +358,51 @@ def test_a_command_that_names_no_code_finds_none_in_the_working_directory(
     assert not (tmp_path / "marker").exists(), done.err
 
 
+OPTIONAL = ("sksparse", "scikits", "uarray", "cython", "Cython")
+"""Modules that libraries try to import, and that are not installed."""
+OLD_HOME = ROOT / "tests" / "data" / "homes" / "schema-2"
+
+
+def leave_optional(folder: Path, marker: Path) -> None:
+    for name in OPTIONAL:
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w')\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["folder of the space", "working directory"])
+def test_a_space_without_code_finds_none_next_to_it(place: str, tmp_path: Path) -> None:
+    """Other users can leave modules in a folder that all can write, such as /tmp."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one" / "mine.yaml").write_text("like: add_vs_add_prod\nquestion: Does it?\n")
+    leave_optional(tmp_path / ("one" if place == "folder of the space" else "two"), tmp_path / "marker")
+    words = ["run", "../one/mine.yaml", "--profile", "smoke", "--engine", "local", "--record", "jsonl", "-q"]
+    in_folder(tmp_path / "two", *words, home=str(tmp_path / "home")).succeeded()
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.slow
+def test_the_file_of_a_foreign_sweep_opens_no_folder_around_its_home(tmp_path: Path) -> None:
+    """`explain` prints this command, and its reader is in the folder that came with the home."""
+    shutil.copytree(OLD_HOME, tmp_path / "results")
+    [sweep_id] = Home(tmp_path / "results").sweep_ids()
+    leave_optional(tmp_path, tmp_path / "marker")
+    words = ["run", f"results/sweeps/{sweep_id}/space.yaml", "--resume", sweep_id, "--engine", "local"]
+    in_folder(tmp_path, *words, "--record", "jsonl", home="results").succeeded()
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("words", [["plan", "board.yaml"], ["check-family", "my_models:Board"]])
+def test_code_in_a_folder_that_all_can_write_is_not_imported(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "board.yaml").write_text(BOARD)
+    (tmp_path / "my_models.py").write_text(MODELS)
+    tmp_path.chmod(0o1777)
+    refused = in_folder(tmp_path, *words, home=None).refused()
+    assert f"everybody can write {tmp_path}" in refused
+    tmp_path.chmod(0o755)
+    assert in_folder(tmp_path, "plan", "board.yaml", home=None).succeeded()
+
+
 @pytest.mark.parametrize("left", [".removed-other", ".removed-x-20260101-000000-abcd"])
 def test_rm_deletes_nothing_through_a_link(left: str, tmp_path: Path) -> None:
     others = tmp_path / "others" / left
@@ -378,6 +423,30 @@ def planted(module: Path, marker: Path) -> None:
     path = Path(importlib.util.cache_from_source(str(module)))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(importlib.util.MAGIC_NUMBER + bytes(4) + stamp + marshal.dumps(code))
+
+
+@pytest.mark.parametrize("linked", ["module", "package"])
+def test_a_link_in_a_trusted_folder_leads_to_no_code_of_others(linked: str, foreign: Path, tmp_path: Path) -> None:
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "trusted", folder=str(foreign))
+    shared = tmp_path / "shared"
+    (shared / "helpers").mkdir(parents=True)
+    (shared / "helpers" / "one.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n")
+    shared.chmod(0o777)
+    if linked == "package":
+        (foreign / "helpers").symlink_to(shared / "helpers")
+    else:
+        (foreign / "helpers").mkdir()
+        (foreign / "helpers" / "one.py").symlink_to(shared / "helpers" / "one.py")
+    (foreign / "trusted.py").write_text(
+        'import helpers.one\nfrom tests.families import LogisticFamily\nclass E(LogisticFamily):\n    name = "theirs"\n'
+    )
+    trust(foreign)
+    assert f"other users can write {shared}" in " ".join(in_folder(foreign, "sweeps").out.split())
+    assert not (tmp_path / "marker").exists()
+    shared.chmod(0o755)
+    assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()
+    assert (tmp_path / "marker").exists()
 
 
 @pytest.mark.parametrize("left", ["helper", "compiled", "compiled helper"])

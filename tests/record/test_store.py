@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from orchestrator.home.directories import Home
 from orchestrator.record import store
 from orchestrator.record.store import DATABASE, Store, all_runs, check, choose, make_database
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
+from tests.catalog.fabricated import write_sweep
+from tests.cli.program import command
 
 
 def test_the_variable_names_the_store(tmp_path: Path) -> None:
@@ -47,6 +50,42 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_text("not a database, but a text of some length" * 20)
     with pytest.raises(StoreError, match=r"not a database.*sync --rebuild"):
         check(choose(tmp_path, {}))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("has_database", [True, False])
+def test_a_database_that_another_user_can_exchange_is_not_opened(has_database: bool, tmp_path: Path) -> None:
+    if has_database:
+        make_database(tmp_path / DATABASE)
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(StoreError, match="belongs to another user"):
+        check(choose(tmp_path, {}))
+    assert (tmp_path / DATABASE).exists() == has_database
+    check(choose(tmp_path, {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/{DATABASE}"}))  # The user trusts them.
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("words", [["sync"], ["sync", "--rebuild"], ["ui"], ["rm", "logistic", "--yes"]])
+def test_commands_leave_the_database_in_a_home_of_another_user_alone(words: list[str], tmp_path: Path) -> None:
+    write_sweep(Home(tmp_path / "home"))
+    make_database(tmp_path / "home" / DATABASE)
+    before = (tmp_path / "home" / DATABASE).read_bytes()
+    os.chown(tmp_path / "home", 65534, 65534)
+    done = command(*words, "--home", tmp_path / "home")
+    assert done.code == 1
+    assert "belongs to another user" in done.err
+    assert (tmp_path / "home" / DATABASE).read_bytes() == before
+    assert command("sync", "--record", "jsonl", "--home", tmp_path / "home").succeeded()
+
+
+def test_a_link_in_place_of_a_database_is_never_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user may put it there between two looks."""
+    (tmp_path / "other.db").touch()
+    (tmp_path / DATABASE).symlink_to(tmp_path / "other.db")
+    with pytest.raises(UserError, match="is a link"):
+        choose(tmp_path, {})
+    monkeypatch.setattr(Path, "is_symlink", lambda path: False)
+    assert choose(tmp_path, {}).database == tmp_path / DATABASE
 
 
 def test_passwords_are_hidden_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,27 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     assert {verdict for _, verdict in table(place).values()} == {"agrees", "contradicted"}
 
 
+@pytest.mark.parametrize("where", ["file", "directory", "above"])
+def test_the_table_is_not_written_through_a_link(where: str, place: Path) -> None:
+    """A home that was copied from somebody else may have one."""
+    precious = place / "precious"
+    precious.mkdir()
+    (precious / "table.md").write_text("kept")
+    (precious / "tiny").mkdir()
+    at = {"file": "reproduce/tiny/table.md", "directory": "reproduce/tiny", "above": "reproduce"}[where]
+    link = place / "results" / at
+    link.parent.mkdir(parents=True)
+    link.symlink_to(precious / "table.md" if where == "file" else precious)
+    done = command("reproduce", "helps.yaml", "--profile", "tiny", "--only-table")
+    assert [path.name for path in precious.rglob("*") if path.is_file()] == ["table.md"]
+    assert (precious / "table.md").read_text() == "kept"
+    if where == "file":
+        assert done.succeeded()
+        assert not link.is_symlink()
+    else:
+        assert f"{link} is a link, which is not followed" in done.refused()
+
+
 FAILS = """
 name: fails
 question: Is it tried again after a bug is fixed?

@@ -46,6 +46,13 @@ def test_each_variant_is_a_separate_sweep_and_the_answers_are_compared(place: Pa
     assert f"figure  {figure}" in rest.replace("\n", "")
     assert figure.stat().st_size > 10_000
 
+    # A home that was copied from somebody else may have a link there.
+    (place / "precious").write_text("kept")
+    figure.unlink()
+    figure.symlink_to(place / "precious")
+    command("run", "growing.yaml", "--engine=local", "--resume", "").succeeded()
+    assert ((place / "precious").read_text(), figure.is_symlink()) == ("kept", False)
+
     output = command("compare", "growing").succeeded()
     law = next(line for line in output.splitlines() if line.startswith("add: units"))
     assert law in rest

@@ -3,6 +3,7 @@ step."""
 
 from __future__ import annotations
 
+import os
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer, rows_of
@@ -60,6 +62,39 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _tensors(result: Any) -> list[torch.Tensor]:
     items = result if isinstance(result, tuple | list) else [result]
     return [item.detach() for item in items if isinstance(item, torch.Tensor)]
+
+
+@pytest.mark.parametrize("planted", ["open to all", "open to a group", "a link"])
+def test_a_compiler_cache_that_others_can_write_is_refused(
+    planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch would load their pickles."""
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = Path(default_cache_dir())
+    assert place.parent == tmp_path
+    (tmp_path / "other").mkdir()
+    place.symlink_to(tmp_path / "other") if planted == "a link" else place.mkdir()
+    if planted != "a link":
+        place.chmod(0o777 if planted == "open to all" else 0o770)
+    with pytest.raises(PermissionError, match="TORCHINDUCTOR_CACHE_DIR"), gpu_step.compiling("form"):
+        pass
+    with pytest.raises(PermissionError):
+        gpu_step.compiled(lambda: planted)
+
+
+@pytest.mark.parametrize("chosen", ["", "own/cache"])
+def test_a_compiler_cache_is_private(chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / chosen))
+    if not chosen:
+        monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    place = gpu_step.own_cache()
+    assert place == (tmp_path / chosen if chosen else Path(default_cache_dir()))
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(place)
+    with gpu_step.compiling("form"):
+        assert [path.suffix for path in place.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize(("loss", "windows"), [("all", "anywhere"), ("answer", "expression")])

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import NameTakenError, check_place
+from trainables.contract.sources import NameTakenError, check_place, search_offered
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
@@ -19,6 +19,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
+        search_offered(module_name)
         module = importlib.import_module(module_name)
         check_place(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.

@@ -13,9 +13,10 @@ import importlib.util
 import inspect
 import io
 import os
+import stat
 import sys
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +37,10 @@ _folders: list[str] = []
 """Folders at the end of the search path that :func:`search_in` keeps in order, the one named last first."""
 _current = ""
 """The folder that :func:`search_in` was called with last."""
+_offered: list[str] = []
+"""Folders of the search space that was opened last, the nearest first."""
+_here = ""
+"""The working directory, if the user's command names code or a search space."""
 _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
 
@@ -47,6 +52,49 @@ class NameTakenError(ImportError):
 def is_outside(module_name: str) -> bool:
     """Return True for a module that is not part of this project."""
     return module_name.partition(".")[0] not in PRODUCT
+
+
+def offer(folders: Sequence[str]) -> None:
+    """Name the folders of a search space, the nearest first, in which :func:`search_offered` looks for code.
+
+    Nothing in them can be imported before that. Libraries try to import optional modules, and would run a file of such
+    a name next to a search space without any code.
+    """
+    _offered[:] = folders
+
+
+def offer_working_directory(folder: str) -> None:
+    """Name the working directory, in which :func:`search_offered` looks last."""
+    global _here
+    _here = folder
+
+
+def search_offered(module_name: str) -> None:
+    """Let Python find a module outside this project in the offered folders. Raises ``ImportError`` if it is in one that
+    everybody can write: other users could put modules there, also under the names of optional ones of libraries."""
+    if not is_outside(module_name):
+        return
+    usable = []
+    # Code that a home names has been imported already, from a folder that this user trusts.
+    for folder in dict.fromkeys([*_offered, *([_here] if _here and module_name not in sys.modules else [])]):
+        if not _is_open_to_all(folder):
+            usable.append(folder)
+        elif _in_folder(Path(folder), module_name) is not None:
+            raise ImportError(
+                f"everybody can write {folder}, so other users can put modules there: take that right away "
+                f"(chmod o-w {folder}), or move the code"
+            )
+    if _here in usable and _here not in sys.path:
+        sys.path.append(_here)  # At the end: its modules do not replace those of a library or of this program.
+    for folder in reversed([folder for folder in usable if folder in _offered]):
+        search_in(folder)
+
+
+def _is_open_to_all(folder: str) -> bool:
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
+    except OSError:  # Missing, so nothing is found in it.
+        return False
 
 
 def search_in(folder: str) -> None:

@@ -8,10 +8,12 @@ compiler's cache (measured in tests/bench/results/throughput.md).
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
 import shutil
+import stat
 import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -123,6 +125,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     import torch._dynamo
     import torch._inductor.config
 
+    own_cache()
     config = torch._inductor.config
     config.compile_threads = min(config.compile_threads or MOST_COMPILERS, MOST_COMPILERS)
     # Beyond its limit torch falls back to the uncompiled function with only a warning.
@@ -130,6 +133,24 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     limits.recompile_limit = max(limits.recompile_limit, MOST_VERSIONS)
     limits.accumulated_recompile_limit = max(limits.accumulated_recompile_limit, 4 * MOST_VERSIONS)
     return torch.compile(function, dynamic=False)
+
+
+def own_cache() -> Path:
+    """Create and return the directory of the compiler's cache. Raises ``PermissionError`` if another user could write
+    it: torch loads programs and pickles from there, and by default its name in ``/tmp`` is known beforehand."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    # Torch reads the variable in this process and in those of the compiler, and would set it itself.
+    place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise PermissionError(
+            errno.EPERM,
+            "Other users can write the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
+            str(place),
+        )
+    return place
 
 
 def let_grow(*tensors: Tensor, axis: int = 0) -> None:
@@ -143,12 +164,8 @@ def let_grow(*tensors: Tensor, axis: int = 0) -> None:
 @contextmanager
 def compiling(form: Hashable) -> Iterator[None]:
     """Let only one process of this user compile a form; others wait and then read it from the compiler's cache."""
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    place = Path(cache_dir())
-    place.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(repr(form).encode()).hexdigest()[:12]
-    with FileLock(place / f"transition-sweeps-{digest}.lock"):
+    with FileLock(own_cache() / f"transition-sweeps-{digest}.lock"):
         yield
 
 
