@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.machine.jobs import ENDING
 from orchestrator.report.words.next_step import MORE
-from orchestrator.search.base import ENDING, Problem, Request, Results, Searcher
+from orchestrator.search.base import Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS

@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.probe_result import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
