@@ -71,7 +71,7 @@ class Reproduction:
         self._answered: dict[str, StoredSweep] = {}
         for _, spec in self._pairs:
             newest = self._newest(spec)
-            if newest is not None and recall(newest.files, runs=False).answered:
+            if newest is not None and recall(newest.files).answered:
                 self._answered[spec.title] = read_sweep(home, newest.id)
 
     @property
