@@ -42,7 +42,7 @@ BEYOND = math.log(2)
 """Maximum distance of a midpoint outside the candidate sizes, in ln size."""
 
 
-SizeAndSeed = tuple[int, int]
+SizeSeed = tuple[int, int]
 """Size and seed of a run of one mix."""
 
 
@@ -50,24 +50,24 @@ class KnownRuns:
     """The runs of one mix that ended, and their counts, so that no decision has to count them again.
 
     Attributes:
-        runs: Whether each run, by size and seed, did not fail.
+        cells: Whether each run did not fail.
         taken: Number of runs by size, of those with one of the problem's ``seeds``.
         used: Number of runs by seed.
     """
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        self.runs: dict[SizeAndSeed, bool] = {}
+        self.cells: dict[SizeSeed, bool] = {}
         self.taken: Counter[int] = Counter()
         self.used: Counter[int] = Counter()
         self._seeds = frozenset(seeds)
 
-    def add(self, run: SizeAndSeed, is_intact: bool) -> None:
+    def add(self, cell: SizeSeed, is_intact: bool) -> None:
         """Add a run, and whether it did not fail."""
-        if run not in self.runs:
-            size, seed = run
+        if cell not in self.cells:
+            size, seed = cell
             self.taken[size] += seed in self._seeds
             self.used[seed] += 1
-        self.runs[run] = is_intact
+        self.cells[cell] = is_intact
 
 
 def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
@@ -137,22 +137,20 @@ class TransitionDesign:
         passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
         return max(failed, default=None), min(passed, default=None)
 
-    def next_runs(
-        self, known: KnownRuns, pending: Collection[SizeAndSeed], costs: CostModel, most: int
-    ) -> list[Request]:
+    def next_runs(self, known: KnownRuns, pending: Collection[SizeSeed], costs: CostModel, most: int) -> list[Request]:
         """Return up to ``most`` runs at one size, or none if the transition is located or they would not help.
 
         ``known`` are the mix's runs that ended; ``pending`` are those that have not.
         """
         sizes, seeds, waiting = self.problem.sizes, self.problem.seeds, set(pending)
         own_seeds = set(seeds)
-        begun = Counter(size for size, seed in waiting if seed in own_seeds and (size, seed) not in known.runs)
+        begun = Counter(size for size, seed in waiting if seed in own_seeds and (size, seed) not in known.cells)
         free = [known.taken[size] + begun[size] < len(seeds) for size in sizes]
 
         def least_used(size: int, count: int) -> list[Request]:
             # Runs with the same seed share data. A lucky data set must not look like a learning curve.
             used = Counter(seed for _, seed in pending)
-            own = [seed for seed in seeds if (size, seed) not in known.runs and (size, seed) not in waiting]
+            own = [seed for seed in seeds if (size, seed) not in known.cells and (size, seed) not in waiting]
             own.sort(key=lambda seed: known.used[seed] + used[seed])
             return [Request(self.mix, size, seed) for seed in own[:count]]
 
@@ -161,8 +159,8 @@ class TransitionDesign:
         below = float(weight_D[self._places < math.log(sizes[0])].sum())
         for outside, end in ((above, -1), (below, 0)):
             if outside >= SURE:
-                at_end = [(sizes[end], seed) for seed in seeds]
-                have = sum(known.runs.get(run, False) or run in waiting for run in at_end)
+                cell = [(sizes[end], seed) for seed in seeds]
+                have = sum(known.cells.get(run, False) or run in waiting for run in cell)
                 return least_used(sizes[end], min(most, max(CONFIRMATIONS - have, 0)))
         if self._is_narrow():
             return []

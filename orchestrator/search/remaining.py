@@ -64,10 +64,10 @@ def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side,
 
 def _known(problem: Problem, ledger: Ledger, side: Side) -> int:
     """Return the number of a side's known runs that the comparison's blocks have not used."""
-    known = ledger.cells.get(side.mix)
+    runs = ledger.cells.get(side.mix)
     seeds = set(problem.seeds)
-    runs = () if known is None else known.runs
-    return sum(size in problem.sizes and seed in seeds and seed not in side.used.get(size, ()) for size, seed in runs)
+    cells = () if runs is None else runs.cells
+    return sum(size in problem.sizes and seed in seeds and seed not in side.used.get(size, ()) for size, seed in cells)
 
 
 def _free(problem: Problem, runs: ComparedRuns, enough: int) -> int:

@@ -37,10 +37,10 @@ def check_sums(searcher: Pairs) -> None:
         for run, seen in searcher.results.items()
     }
     for mix in searcher.problem.mixes:
-        own = {run[1:]: outcome is not None for run, outcome in learned.items() if run[0] == mix}
-        assert ledger.cells[mix].runs == own
-        assert ledger.cells[mix].used == Counter(seed for _, seed in own)
-        assert +ledger.cells[mix].taken == Counter(size for size, seed in own if seed in searcher.problem.seeds)
+        cells = {cell[1:]: outcome is not None for cell, outcome in learned.items() if cell[0] == mix}
+        assert ledger.cells[mix].cells == cells
+        assert ledger.cells[mix].used == Counter(seed for _, seed in cells)
+        assert +ledger.cells[mix].taken == Counter(size for size, seed in cells if seed in searcher.problem.seeds)
         assert ledger.transition(mix) == TransitionDesign.of(searcher.problem, mix, learned)
     for key, runs in ledger.compared.items():
         check_comparison(searcher, key, runs)
