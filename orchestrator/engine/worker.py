@@ -63,7 +63,7 @@ class StackWorker:
         self._configs = job.runs
         self._keys = [self._family.key(config) for config in self._configs]
         self._messages: list[str] = []
-        self._foreign = self._other_code()
+        self._code_difference = self._find_code_difference()
         self._checkpoints = _checkpoints_for(setup, depot, self._messages.append)
         self._probes = [load_probe(name) for name in setup.probes]
         self._scratch = scratch(self._resources.scratch)
@@ -80,6 +80,7 @@ class StackWorker:
         self._curves: dict[str, tuple[Evaluation, ...]] = {}
         """Evaluations of runs with an ``until``, by key."""
         self._saved_at = time.monotonic()
+        # Why the worker has left its stack with unfinished runs. Without one of these, close() writes a checkpoint.
         self._halved = False
         self._failed = False
         self._left = False
@@ -91,9 +92,9 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation and report it. Raises :class:`DeviceLostError` if the GPU cannot be used."""
-        if self._foreign:
+        if self._code_difference:
             self._failed = True
-            return StackReport(broken=self._foreign)
+            return StackReport(broken=self._code_difference)
         too_large = False
         needs_gpus = 0.0
         machine_error = broken = ""
@@ -138,7 +139,7 @@ class StackWorker:
         if needs_gpus or machine_error or broken:
             self._failed = True
             self.end_learner()
-            torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # Other workers on this GPU may need the memory before this process ends.
             report = StackReport(needs_gpus=needs_gpus, machine_error=machine_error, broken=broken)
         if self.done:
             self.end_learner()  # Before the last report, so that the driver gets its messages.
@@ -181,7 +182,7 @@ class StackWorker:
                 f"{self._setup.family.name} could not end its training ({type(error).__name__}: {error})"
             )
 
-    def _other_code(self) -> str:
+    def _find_code_difference(self) -> str:
         """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
         only the source differs and the space permits it, leave a message instead."""
         setup = self._setup
@@ -251,7 +252,7 @@ class StackWorker:
         outcome = report.outcome
         end = report.evaluation
         files = dict[str, bytes]()
-        if until is not None:
+        if until is not None:  # What counts is when it is reached, so the model is not kept.
             if outcome is None and end is not None and until.reached(end):
                 measures = {"seconds": self._seconds[place]}
                 outcome = Outcome(Status.FINISHED, end.step, {}, {}, self._curves[key], measures)
@@ -333,7 +334,7 @@ class StackWorker:
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
         self._validator = ReportValidator(self._family, configs)
-        self._curves = {}
+        self._curves = {}  # A learner begins at step 0, or at a checkpoint that has the curves up to there.
         learner = self._family.learner(configs, device=self._resources.device, cache=self._scratch)
         learner.work_in(self._checkpoints.work(self._job.stack_id))
         return learner
@@ -341,7 +342,7 @@ class StackWorker:
     def _halve(self) -> StackReport:
         """Leave this stack and prepare two that continue from its last checkpoint."""
         self.end_learner()
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # The first half starts in this process or another on the same GPU.
         newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2
         halves = [self._open[:middle], self._open[middle:]]
