@@ -99,19 +99,7 @@ class StackWorker:
         needs_gpus = 0.0
         machine_error = broken = ""
         try:
-            # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
-            if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
-                self._save()
-            if self._learner is None or self._shrinks:
-                self._shrinks = False
-                self.end_learner()  # Frees its memory before the next one is made.
-                self._learner = self._begin()
-            begun = time.perf_counter()
-            if self._learner.train_for(self._moment_s()):
-                report = self._reported(self._validator.check(self._learner.advance()), begun)
-            else:  # No evaluation yet, but the driver may want to stop the stack.
-                self._count(self._places, begun)
-                report = StackReport()
+            report = self._train()
         except BrokenFamilyError as error:
             broken = f"{error}; `check-family` checks the whole family"
         except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
@@ -146,6 +134,23 @@ class StackWorker:
         messages = tuple(self._messages)
         self._messages.clear()  # In place, because others append to it.
         return replace(report, messages=messages)
+
+    def _train(self) -> StackReport:
+        """Train for a moment or to the next evaluation, and return the evaluation. Write a checkpoint first if one is
+        due."""
+        # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
+        if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
+            self._save()
+        if self._learner is None or self._shrinks:
+            self._shrinks = False
+            self.end_learner()  # Frees its memory before the next one is made.
+            self._learner = self._begin()
+        begun = time.perf_counter()
+        if self._learner.train_for(self._moment_s()):
+            return self._reported(self._validator.check(self._learner.advance()), begun)
+        # No evaluation yet, but the driver may want to stop the stack.
+        self._count(self._places, begun)
+        return StackReport()
 
     def leave(self, why: str) -> NoReturn:
         """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.
