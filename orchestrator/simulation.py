@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.machine.jobs import ENDING
 from orchestrator.report.words.next_step import MORE
-from orchestrator.search.base import ENDING, Problem, Request, Results, Searcher
+from orchestrator.search.base import Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model, learned_runs, points
-from orchestrator.transition import evidence
+from orchestrator.transition.comparison import compare as compare_pairs
 from orchestrator.transition.estimate import transition
+from orchestrator.transition.evidence import counted
 from orchestrator.transition.types import LEVEL, Point
 from trainables.contract.runs import Parameters
 
@@ -234,8 +236,8 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
         outcomes = learned_runs(trace.results, settings.learned)
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
-            pairs = evidence.counted(own, outcomes)
-            comparison = evidence.compare(pairs, parameters, settings.error, problem.looks_at(*pair))
+            pairs = counted(own, outcomes)
+            comparison = compare_pairs(pairs, parameters, settings.error, problem.looks_at(*pair))
             decided[pair] += comparison.decided is not None
     return {pair: count / CONTINUATIONS for pair, count in decided.items()}
 

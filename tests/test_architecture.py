@@ -219,6 +219,18 @@ def test_the_engine_knows_jobs_and_not_the_question() -> None:
     assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
+HOME_OF_THE_STUDY = ("archive", "earlier_looks", "journal", "known_code", "known_runs", "sweeps")
+"""Modules of ``home/`` about sweeps and what they asked. An archive has whole sweeps. The others are about runs."""
+
+
+def test_the_home_of_runs_does_not_know_the_question() -> None:
+    every = {module for module, _ in modules("orchestrator/home")}
+    of_study = {f"orchestrator.home.{name}" for name in HOME_OF_THE_STUDY}
+    assert of_study < every
+    reached = {name for module in every - of_study for name in closure(module)}
+    assert {name for name in reached if package_of(name) in QUESTION or name in of_study} == set()
+
+
 def test_trackers_know_records_and_not_the_question() -> None:
     """MLflow's draws pictures, with the warnings of reports."""
     reached = closure("orchestrator.record.json_lines")

@@ -76,7 +76,8 @@ def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
 
 LIST = """
 from pathlib import Path
-from orchestrator.engine.campaign import Campaign, OneByOne
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.job_queue import OneByOne
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Journal

@@ -14,7 +14,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, recall
+from orchestrator.home.sweeps import load_sweep, recall_sweep
+from orchestrator.space.runs import Run as SweepRun
 from tests.cli.program import ROOT, process
 from tests.cli.program import Ended as EndedProgram
 
@@ -28,10 +29,10 @@ def orchestrate(*words: str, home: Path) -> EndedProgram:
     return process([*COMMAND, *words, "--home", str(home)], within_s=280)
 
 
-def entries(home: Path) -> list[Ended]:
+def entries(home: Path) -> list[SweepRun]:
     """Return the runs in the journals of a home; none before a sweep exists."""
     ids = Home(home).sweep_ids()
-    return [entry for sweep_id in ids for entry in recall(Home(home).sweep(sweep_id)).ended]
+    return [run for sweep_id in ids for run in recall_sweep(load_sweep(Home(home), sweep_id)).ended]
 
 
 def recorded(home: Path, kind: str) -> list[Run]:

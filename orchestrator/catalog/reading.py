@@ -212,7 +212,7 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
         memory = recall_sweep(sweep)
     except OSError as error:
         return UnreadableError.of(sweep.files, error)
-    runs = tuple(sweep.run(entry) for entry in memory.ended)
+    runs = memory.ended
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds the missing runs or trains them again")

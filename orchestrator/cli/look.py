@@ -41,7 +41,7 @@ from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.space.spaces import load_space, open_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.probing import probe_runs
+from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path

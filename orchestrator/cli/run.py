@@ -168,7 +168,7 @@ def _run_variants(
         for spec in specs:
             with logged_to(console):
                 newest = None if options.resume is None else newest_sweep(spec, home)
-            if newest is not None and not options.retry_failed and recall(newest.files, runs=False).answered:
+            if newest is not None and not options.retry_failed and recall(newest.files).answered:
                 text = f"{spec.variant}: answered by {newest.id}"
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
                 ended.append(newest.id)

@@ -69,6 +69,7 @@ class TableRun:
         self.last = BEFORE
 
     def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
+        """Note an evaluation of the run, made at ``now`` (monotonic, in seconds)."""
         # The first step may take minutes to compile, so rates are taken from the first evaluation on.
         self.last = Moment(evaluation.step, time.monotonic() if now is None else now)
         if self.evaluation is None:
@@ -81,7 +82,7 @@ class TableRun:
         if (step_s := self._step_s) is None:
             return None
         seconds = (steps - self.step) * step_s - (now - self.last.time)
-        return seconds if seconds > 0 else None
+        return seconds if seconds > 0 else None  # A late run says nothing about when it ends; 0 would promise "now".
 
     def is_ending(self, steps: int, now: float) -> bool:
         """Return True if less than :data:`ENDING` of the time of ``steps`` steps is left; False if that is unknown."""
@@ -98,13 +99,19 @@ class TableRun:
 
 
 class RunTable(dict[str, TableRun]):
-    """All runs that a sweep wants or wanted, by key, the ``stacks`` in training by id, and the ``interrupted`` stacks
-    with a checkpoint, which can only continue as a whole."""
+    """All runs that a sweep wants or wanted, by key, and the stacks that they train in.
+
+    Attributes:
+        stacks: Stacks with a worker, by id.
+        interrupted: Stacks with a checkpoint, which can only continue as a whole.
+        closing: Ids of the stacks with dropped runs, whose workers have not ended.
+    """
 
     def __init__(self, interrupted: list[Stack]) -> None:
         super().__init__()
         self.stacks: dict[str, Stack] = {}
         self.interrupted = interrupted
+        self.closing: set[str] = set()
 
     def outcome(self, key: str) -> Outcome | None:
         """Return the outcome of the run with this key, or None if it has not ended."""
@@ -146,6 +153,16 @@ class RunTable(dict[str, TableRun]):
         """Return the runs that are in training in a stack."""
         runs = (self.get(job.key) for job in stack.jobs)
         return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]
+
+    @property
+    def closing_keys(self) -> set[str]:
+        """Keys of the runs in closing stacks."""
+        return {job.key for stack_id in self.closing for job in self.stacks[stack_id].jobs}
+
+    def remove_stack(self, stack_id: str) -> Stack:
+        """Remove and return a stack whose worker has ended."""
+        self.closing.discard(stack_id)
+        return self.stacks.pop(stack_id)
 
     def take_interrupted(self, key: str) -> Stack | None:
         """Remove and return the interrupted stack with this run. Return None without such a stack."""

@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.probe_result import run_probe
 from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
@@ -63,7 +63,7 @@ class StackWorker:
         self._configs = job.runs
         self._keys = [self._family.key(config) for config in self._configs]
         self._messages: list[str] = []
-        self._foreign = self._other_code()
+        self._code_difference = self._find_code_difference()
         self._checkpoints = _checkpoints_for(setup, depot, self._messages.append)
         self._probes = [load_probe(name) for name in setup.probes]
         self._scratch = scratch(self._resources.scratch)
@@ -80,6 +80,7 @@ class StackWorker:
         self._curves: dict[str, tuple[Evaluation, ...]] = {}
         """Evaluations of runs with an ``until``, by key."""
         self._saved_at = time.monotonic()
+        # Why the worker has left its stack with unfinished runs. Without one of these, close() writes a checkpoint.
         self._halved = False
         self._failed = False
         self._left = False
@@ -91,26 +92,14 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation and report it. Raises :class:`DeviceLostError` if the GPU cannot be used."""
-        if self._foreign:
+        if self._code_difference:
             self._failed = True
-            return StackReport(broken=self._foreign)
+            return StackReport(broken=self._code_difference)
         too_large = False
         needs_gpus = 0.0
         machine_error = broken = ""
         try:
-            # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
-            if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
-                self._save()
-            if self._learner is None or self._shrinks:
-                self._shrinks = False
-                self.end_learner()  # Frees its memory before the next one is made.
-                self._learner = self._begin()
-            begun = time.perf_counter()
-            if self._learner.train_for(self._moment_s()):
-                report = self._reported(self._validator.check(self._learner.advance()), begun)
-            else:  # No evaluation yet, but the driver may want to stop the stack.
-                self._count(self._places, begun)
-                report = StackReport()
+            report = self._train()
         except BrokenFamilyError as error:
             broken = f"{error}; `check-family` checks the whole family"
         except SystemExit as error:  # It would end the whole program under the local engine, with any exit code.
@@ -138,13 +127,30 @@ class StackWorker:
         if needs_gpus or machine_error or broken:
             self._failed = True
             self.end_learner()
-            torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # Other workers on this GPU may need the memory before this process ends.
             report = StackReport(needs_gpus=needs_gpus, machine_error=machine_error, broken=broken)
         if self.done:
             self.end_learner()  # Before the last report, so that the driver gets its messages.
         messages = tuple(self._messages)
         self._messages.clear()  # In place, because others append to it.
         return replace(report, messages=messages)
+
+    def _train(self) -> StackReport:
+        """Train for a moment or to the next evaluation, and return the evaluation. Write a checkpoint first if one is
+        due."""
+        # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
+        if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
+            self._save()
+        if self._learner is None or self._shrinks:
+            self._shrinks = False
+            self.end_learner()  # Frees its memory before the next one is made.
+            self._learner = self._begin()
+        begun = time.perf_counter()
+        if self._learner.train_for(self._moment_s()):
+            return self._reported(self._validator.check(self._learner.advance()), begun)
+        # No evaluation yet, but the driver may want to stop the stack.
+        self._count(self._places, begun)
+        return StackReport()
 
     def leave(self, why: str) -> NoReturn:
         """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.
@@ -181,7 +187,7 @@ class StackWorker:
                 f"{self._setup.family.name} could not end its training ({type(error).__name__}: {error})"
             )
 
-    def _other_code(self) -> str:
+    def _find_code_difference(self) -> str:
         """Return how the family's code differs from the driver's, or "". Results would be stored under wrong keys. If
         only the source differs and the space permits it, leave a message instead."""
         setup = self._setup
@@ -251,7 +257,7 @@ class StackWorker:
         outcome = report.outcome
         end = report.evaluation
         files = dict[str, bytes]()
-        if until is not None:
+        if until is not None:  # What counts is when it is reached, so the model is not kept.
             if outcome is None and end is not None and until.reached(end):
                 measures = {"seconds": self._seconds[place]}
                 outcome = Outcome(Status.FINISHED, end.step, {}, {}, self._curves[key], measures)
@@ -333,7 +339,7 @@ class StackWorker:
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
         self._validator = ReportValidator(self._family, configs)
-        self._curves = {}
+        self._curves = {}  # A learner begins at step 0, or at a checkpoint that has the curves up to there.
         learner = self._family.learner(configs, device=self._resources.device, cache=self._scratch)
         learner.work_in(self._checkpoints.work(self._job.stack_id))
         return learner
@@ -341,7 +347,7 @@ class StackWorker:
     def _halve(self) -> StackReport:
         """Leave this stack and prepare two that continue from its last checkpoint."""
         self.end_learner()
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # The first half starts in this process or another on the same GPU.
         newest = self._checkpoints.newest(self._job.stack_id)
         middle = (len(self._open) + 1) // 2
         halves = [self._open[:middle], self._open[middle:]]

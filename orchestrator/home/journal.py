@@ -1,7 +1,7 @@
 """Journal of a sweep, with one event per JSON line and a checksum on each line.
 
 Only the sweep's driver writes the journal, under the sweep's lock. Each line is on disk before the driver acts on it. A
-sweep's state is its journal and the directories of its runs; :func:`recall` reads both. The outcome of a run is in its
+sweep's state is its journal and the directories of its runs (:class:`Memory`). The outcome of a run is in its
 directory or, if the run failed and has no directory, in the journal.
 """
 
@@ -12,8 +12,8 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,10 @@ from orchestrator.home.foreign_files import (
     typed,
     whole_lines,
 )
-from orchestrator.home.run_files import checked_outcome, read_run
+from orchestrator.home.run_files import checked_outcome
 from orchestrator.machine.state import State
 from orchestrator.search.base import Request
+from orchestrator.space.runs import Run
 from orchestrator.system.errors import exception_line
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
@@ -68,23 +69,23 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended ``at`` a time (ISO 8601, UTC), which comparisons ignore.
+    """A run of the sweep ended ``at`` a time (ISO 8601, UTC), which comparisons ignore. Readers get it as a
+    :class:`~orchestrator.space.runs.Run`, with its outcome.
 
-    ``result`` is the outcome of a failed run; in the journal it is None for other runs, whose directories have it.
-    ``reused_from`` is the other sweep that trained the run, ``ID (imported)`` if only an archive says so, or "".
+    ``failure`` is the outcome of a failed run. Any other outcome is in the run's directory, and ``failure`` is None.
+    ``trained_for`` is the other sweep that trained the run, ``ID (imported)`` if only an archive says so, or "".
     """
 
     key: str
     request: Request
-    result: Outcome | None
-    reused_from: str = ""
+    failure: Outcome | None = None
+    trained_for: str = ""
     at: str = field(default_factory=_now, compare=False)
 
-    @property
-    def outcome(self) -> Outcome:
-        """Outcome of the run, available after :func:`recall` has read it."""
-        assert self.result is not None, f"the outcome of {self.key} is in its directory"
-        return self.result
+    @classmethod
+    def of(cls, run: Run) -> Ended:
+        failure = run.outcome if run.outcome.status is Status.FAILED else None
+        return cls(run.key, run.request, failure, run.trained_for, run.at)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 @dataclass(frozen=True)
 class Memory:
-    """State of a sweep on disk.
+    """State of a sweep on disk. Only :func:`~orchestrator.home.sweeps.recall_sweep` reads its runs. Without them,
+    ``state`` does not tell a sweep whose runs all failed from an interrupted one.
 
     Attributes:
         ended: Runs of the sweep, each once, in the order in which they ended.
@@ -166,8 +168,8 @@ class Memory:
         broken: Why the sweep broke, or "".
     """
 
-    ended: tuple[Ended, ...] = ()
-    trials: tuple[Ended, ...] = ()
+    ended: tuple[Run, ...] = ()
+    trials: tuple[Run, ...] = ()
     blocks: tuple[Block, ...] = ()
     stopped: frozenset[str] = frozenset()
     answered: bool = False
@@ -187,7 +189,7 @@ class Memory:
     def failure(self) -> str:
         """Why the sweep failed, in a line: why it broke, or the exception of its first run if all failed. "" if it has
         not failed."""
-        errors = [entry.outcome.error for entry in self.ended if entry.outcome.status is Status.FAILED]
+        errors = [run.outcome.error for run in self.ended if run.outcome.status is Status.FAILED]
         if self.broken or not errors or len(errors) < len(self.ended):
             return self.broken
         return exception_line(errors[0]) or "every run failed"
@@ -225,34 +227,24 @@ def read_journal(path: Path) -> Iterator[Entry | str]:
             yield f"{path}, line {number}, is damaged ({type(error).__name__}: {error}) and is ignored"
 
 
-def recall(files: SweepDirectory, *, runs: bool = True) -> Memory:
-    """Read a sweep's journal and runs, and note damage. Without ``runs``, ``ended`` and ``trials`` are empty."""
-    lines = list(read_journal(files.journal))
+def recall(files: SweepDirectory) -> Memory:
+    """Read a sweep's journal, without its runs, and note damage."""
+    return memory_of(files, list(read_journal(files.journal)))
+
+
+def memory_of(files: SweepDirectory, lines: Sequence[Entry | str]) -> Memory:
+    """Return the state of a sweep, without its runs, from the lines of its journal."""
     entries = [line for line in lines if not isinstance(line, str)]
-    damaged, lost = [line for line in lines if isinstance(line, str)], []
+    damaged = [line for line in lines if isinstance(line, str)]
     blocks = list(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks))
     if len(blocks) > MOST_BLOCKS:
         damaged.append(f"{files.journal} has {len(blocks):,} pairs; those after the first {MOST_BLOCKS:,} are ignored")
-    last: dict[tuple[str, Request], Ended] = {}
-    for entry in entries if runs else ():
-        if isinstance(entry, Ended):
-            last.pop((entry.key, entry.request), None)  # If a failed run was trained again, the later line counts.
-            directory = files.home.runs / entry.key
-            outcome = entry.result or read_run(directory)
-            if isinstance(outcome, str):
-                damaged.append(f"{directory} is damaged ({outcome}), so the run is ignored")
-                lost.append(entry.key)
-            else:
-                last[entry.key, entry.request] = replace(entry, result=outcome)
     return Memory(
-        ended=tuple(entry for entry in last.values() if entry.request.until is None),
-        trials=tuple(entry for entry in last.values() if entry.request.until is not None),
         blocks=tuple(blocks[:MOST_BLOCKS]),
         stopped=frozenset(entry.mix for entry in entries if isinstance(entry, Stopped)),
         answered=any(isinstance(entry, Answered) for entry in entries),
         changed=entries[-1].at if entries else "",
         damaged=tuple(damaged),
-        lost=tuple(lost),
         broken=entries[-1].why if entries and isinstance(entries[-1], Broken) else "",
     )
 
@@ -272,9 +264,9 @@ def to_line(entry: Entry) -> bytes:
     if isinstance(entry, Ended):
         request = {name: value for name, value in asdict(entry.request).items() if value not in (None, ())}
         values |= {"key": entry.key, "request": request}
-        if entry.outcome.status is Status.FAILED:
-            values["outcome"] = entry.outcome.to_json()
-        values |= {"reused_from": entry.reused_from, "at": entry.at}
+        if entry.failure is not None:
+            values["outcome"] = entry.failure.to_json()
+        values |= {"reused_from": entry.trained_for, "at": entry.at}
     elif isinstance(entry, Asked):
         values |= {"blocks": [astuple(block) for block in entry.blocks], "at": entry.at}
     else:

@@ -12,6 +12,7 @@ from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.search.base import Request
+from orchestrator.space.runs import IMPORTED, Run
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.system.errors import UserError, first_of
 from orchestrator.transition.evidence import Block, RunId
@@ -35,7 +36,7 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     closest, same = "", dict[tuple[bool, bool], Sweep]()
     for sweep in _of_space(spec, home):
         different = differences(spec, sweep.spec)
-        is_imported, is_answered = sweep.files.is_imported, recall(sweep.files, runs=False).answered
+        is_imported, is_answered = sweep.files.is_imported, recall(sweep.files).answered
         if different:
             differs = f" The newest, {sweep.id}, differs in {differences_text(different)}."
             closest = closest or ("" if is_answered else differs)
@@ -113,25 +114,25 @@ def whole_runs(sweep: Sweep) -> Memory:
     for key in memory.lost:
         store.delete(key)
 
-    def is_whole(entry: Ended) -> bool:
-        return entry.outcome.status is Status.FAILED or store.find(entry.key) is not None
+    def is_whole(run: Run) -> bool:
+        return run.outcome.status is Status.FAILED or store.find(run.key) is not None
 
     return replace(memory, ended=tuple(filter(is_whole, memory.ended)), trials=tuple(filter(is_whole, memory.trials)))
 
 
-def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
+def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Run]:
     """Add runs that were stored before a crash to a sweep's journal, and return them."""
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in usable_requests(sweep.spec).items():
         # An archive's run may say that it is of this sweep. It is found like a run of another one.
         origin = None if key in already or store.is_imported(key) else read_origin(store.directory(key))
         if origin is not None and origin.sweep == sweep.id and (outcome := store.find(key)) is not None:
-            adopted.append(Ended(key, request, outcome))
-            journal.append(adopted[-1])
+            adopted.append(sweep.run(key, request, outcome))
+            journal.append(Ended.of(adopted[-1]))
     return adopted
 
 
-def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
+def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
     """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs. Raises
     :class:`UserError` if the two sweeps do not share a run."""
     with RunStore(older.files.home, sweep.id).locked():
@@ -139,8 +140,8 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
         # First the pairs: if this process dies in between, the resumed sweep must not choose them by their outcomes.
         if blocks := continued_blocks(sweep.spec, older):
             journal.append(Asked(blocks))
-        for entry in reused:
-            journal.append(entry)
+        for run in reused:
+            journal.append(Ended.of(run))
     return reused
 
 
@@ -151,7 +152,7 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     after seeing their outcomes would turn chance into evidence. Raises :class:`UserError` if the two sweeps define
     learned runs or the error differently, or ``spec`` lacks a size or seed of the pairs.
     """
-    blocks = recall(older.files, runs=False).blocks
+    blocks = recall(older.files).blocks
     mine, theirs = spec.mix_named, older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
@@ -192,21 +193,23 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
             )
 
 
-def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
+def reusable(spec: SweepSpec, older: Sweep) -> list[Run]:
     """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
     usable = usable_requests(spec)
     store = RunStore(older.files.home)
 
-    def origin_of(entry: Ended) -> str:
+    def origin_of(run: Run) -> str:
         # The journal of an imported sweep may name any sweep.
-        is_foreign = older.files.is_imported or store.is_imported(entry.key)
-        return store.trained_for(entry.key) if is_foreign else entry.reused_from or older.id
+        is_foreign = older.files.is_imported or store.is_imported(run.key)
+        origin = store.trained_for(run.key) if is_foreign else run.trained_for or older.id
+        return origin or f"{older.id} {IMPORTED}"
 
-    reused = [
-        replace(entry, request=usable[entry.key], reused_from=origin_of(entry) or f"{older.id} (imported)")
-        for entry in recall(older.files).ended
-        if entry.key in usable and not entry.outcome.error
-    ]
+    def reused_as(run: Run) -> Run:
+        request = usable[run.key]
+        return replace(run, request=request, config=spec.config(request), trained_for=origin_of(run))
+
+    older_runs = recall_sweep(older).ended
+    reused = [reused_as(run) for run in older_runs if run.key in usable and not run.outcome.error]
     if not reused:
         different = differences_text(differences(spec, older.spec))
         why = f": they differ in {different}" if different else ""

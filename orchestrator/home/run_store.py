@@ -159,6 +159,7 @@ class RunStore:
 
     def free(self, key: str) -> None:
         """Release this sweep's claim on a run that has ended or that this sweep has stopped training."""
+        # Without the lock: while this sweep is driven, no other replaces its claim.
         if self._holder(key) == self.sweep_id:
             remove_file(self.home.claims / key)
 

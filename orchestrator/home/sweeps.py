@@ -16,9 +16,10 @@ from typing import Any
 
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
-from orchestrator.home.journal import SCHEMA, Begun, Ended, Journal, Memory, read_journal, recall
-from orchestrator.home.run_files import ProbeResult, read_results
+from orchestrator.home.journal import SCHEMA, Begun, Ended, Entry, Journal, Memory, memory_of, read_journal
+from orchestrator.home.run_files import ProbeResult, read_results, read_run
 from orchestrator.machine.jobs import Setup
+from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.runs import Run
@@ -28,7 +29,7 @@ from orchestrator.system.errors import SweepError, UserError, unknown
 from orchestrator.system.files import is_file, remove_tree, replace_whole
 from orchestrator.system.machine_errors import trouble_words
 from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
-from trainables.base import Status
+from trainables.base import Outcome, Status
 from trainables.contract.arms import as_named
 from trainables.contract.sources import search_in
 
@@ -81,17 +82,11 @@ class Sweep:
             spec.resources,
         )
 
-    def run(self, entry: Ended) -> Run:
-        """Return the run of an entry of the sweep's journal."""
-        return Run(
-            entry.request,
-            self.spec.config(entry.request),
-            entry.outcome,
-            entry.key,
-            self.files.home.runs / entry.key,
-            entry.reused_from,
-            entry.at,
-        )
+    def run(self, key: str, request: Request, outcome: Outcome, trained_for: str = "", at: str = "") -> Run:
+        """Return a run of the sweep that ended ``at`` a time (ISO 8601), or now."""
+        directory = self.files.home.runs / key
+        at = at or datetime.now(UTC).isoformat(timespec="seconds")
+        return Run(request, self.spec.config(request), outcome, key, directory, trained_for, at)
 
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
@@ -123,33 +118,61 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 
 def recall_sweep(sweep: Sweep) -> Memory:
-    """Read a sweep's journal and runs, and leave out what does not fit its specification, which is damage, too."""
-    memory, spec = recall(sweep.files), sweep.spec
-    damaged: list[str] = []
-
-    def fits(entry: Ended) -> bool:
+    """Read a sweep's journal and runs, and note damage. Leave out what does not fit its specification, which is damage,
+    too."""
+    files, spec = sweep.files, sweep.spec
+    lines = list(read_journal(files.journal))
+    memory = memory_of(files, lines)
+    damaged = list(memory.damaged)
+    misfits: list[str] = []
+    lost: list[str] = []
+    runs: list[Run] = []
+    for line in _last_of_each_run(lines):
+        directory = files.home.runs / line.key
+        outcome = line.failure or read_run(directory)
+        if isinstance(outcome, str):
+            damaged.append(f"{directory} is damaged ({outcome}), so the run is ignored")
+            lost.append(line.key)
+            continue
         try:
-            run = sweep.run(entry)
-            tasks = set(run.config.mix.tasks)
-            if run.outcome.status is not Status.FAILED and run.config.until is None:
-                _check_tasks("accuracy", run.outcome.accuracy, tasks)
-            for point in run.outcome.curve:
-                _check_tasks("learning curve", point.accuracy, tasks)
+            run = sweep.run(line.key, line.request, outcome, line.trained_for, line.at)
+            _check_tasks_of(run)
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
-            damaged.append(
-                f"{sweep.files.journal}: run {entry.key} does not fit the sweep ({_reason(error)}), so it is ignored"
+            misfits.append(
+                f"{files.journal}: run {line.key} does not fit the sweep ({_reason(error)}), so it is ignored"
             )
-            return False
-        return True
-
+        else:
+            runs.append(run)
     blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= spec.mix_named.keys())
     if len(blocks) < len(memory.blocks):
-        damaged.append(
-            f"{sweep.files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored"
-        )
-    ended = tuple(filter(fits, memory.ended))
-    trials = tuple(filter(fits, memory.trials))
-    return replace(memory, ended=ended, trials=trials, blocks=blocks, damaged=(*memory.damaged, *damaged))
+        damaged.append(f"{files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored")
+    return replace(
+        memory,
+        ended=tuple(run for run in runs if run.request.until is None),
+        trials=tuple(run for run in runs if run.request.until is not None),
+        blocks=blocks,
+        damaged=(*damaged, *misfits),
+        lost=tuple(lost),
+    )
+
+
+def _last_of_each_run(lines: Iterable[Entry | str]) -> Iterable[Ended]:
+    """Return the line that counts for each run, in order: the last one, if a failed run was trained again."""
+    last: dict[tuple[str, Request], Ended] = {}
+    for line in lines:
+        if isinstance(line, Ended):
+            last.pop((line.key, line.request), None)  # A later line also has a later place in the order.
+            last[line.key, line.request] = line
+    return last.values()
+
+
+def _check_tasks_of(run: Run) -> None:
+    """Raise ``ValueError`` unless the scores of a run are those of its tasks."""
+    tasks = set(run.config.mix.tasks)
+    if run.outcome.status is not Status.FAILED and run.config.until is None:
+        _check_tasks("accuracy", run.outcome.accuracy, tasks)
+    for point in run.outcome.curve:
+        _check_tasks("learning curve", point.accuracy, tasks)
 
 
 def _check_tasks(what: str, scores: Mapping[str, float], tasks: AbstractSet[str]) -> None:

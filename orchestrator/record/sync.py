@@ -96,17 +96,16 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
-    runs = [sweep.run(entry) for entry in memory.ended]
     records = SweepRecords(sweep, lambda call: call(tracker))
     records.begin()
-    for run in runs:
+    for run in memory.ended:
         records.run_ended(run)
-    answered = answer(sweep.spec, runs, memory.stopped, memory.blocks)
+    answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
     records.end(answered, memory.state, files)
-    return len(runs)
+    return len(memory.ended)
 
 
 def try_store(home: Path) -> tuple[str, float]:

@@ -11,6 +11,7 @@ from orchestrator.space.runs import Run, comparisons, shortfalls
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
+from orchestrator.transition.comparison import Comparison
 from orchestrator.transition.estimate import (
     CurveParameters,
     PosteriorCurve,
@@ -19,7 +20,7 @@ from orchestrator.transition.estimate import (
     synergy,
     transition,
 )
-from orchestrator.transition.evidence import LEARNED, Block, Comparison, bar, has_learned
+from orchestrator.transition.evidence import LEARNED, Block, bar, has_learned
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Status, Words
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.transition.evidence import Comparison, Direction, Part, Tallies, Tally
+from orchestrator.transition.comparison import Comparison, Part, Tallies, Tally
+from orchestrator.transition.evidence import Direction
 from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import Transition, Verdict
 

@@ -36,7 +36,8 @@ from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
 from orchestrator.space.runs import Run
 from orchestrator.system.text import counted
-from orchestrator.transition.evidence import Comparison, Direction, e_bh, odds
+from orchestrator.transition.comparison import Comparison, e_bh, odds
+from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import CONFIDENCE, Verdict
 from trainables.base import Outcome
 

@@ -154,10 +154,6 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
         raise SettingsError(f"search.{name} is {value!r}; it must {rule}.", key=name)
 
 
-ENDING = 0.2
-"""A run is about to end if it has less than this share of its time left."""
-
-
 class Searcher(ABC):
     """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress_of`; this class keeps the state.
 
@@ -215,7 +211,8 @@ class Searcher(ABC):
 
     def ask(self, limit: int, ending: Collection[Request] = ()) -> list[Request]:
         """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
-        or stop if the searcher is :attr:`done`. ``ending`` are runs that are about to end (:data:`ENDING`)."""
+        or stop if the searcher is :attr:`done`. ``ending`` are runs that are about to end, as
+        :data:`orchestrator.machine.jobs.ENDING` says."""
         if limit < 1:
             return []
         chosen = self.choose(self.pending, limit, ending)

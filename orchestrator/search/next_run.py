@@ -42,7 +42,7 @@ BEYOND = math.log(2)
 """Maximum distance of a midpoint outside the candidate sizes, in ln size."""
 
 
-Cell = tuple[int, int]
+SizeSeed = tuple[int, int]
 """Size and seed of a run of one mix."""
 
 
@@ -56,12 +56,12 @@ class KnownRuns:
     """
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        self.cells: dict[Cell, bool] = {}
+        self.cells: dict[SizeSeed, bool] = {}
         self.taken: Counter[int] = Counter()
         self.used: Counter[int] = Counter()
         self._seeds = frozenset(seeds)
 
-    def add(self, cell: Cell, is_intact: bool) -> None:
+    def add(self, cell: SizeSeed, is_intact: bool) -> None:
         """Add a run, and whether it did not fail."""
         if cell not in self.cells:
             size, seed = cell
@@ -149,7 +149,7 @@ class TransitionDesign:
         passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
         return max(failed, default=None), min(passed, default=None)
 
-    def next_runs(self, known: KnownRuns, pending: Collection[Cell], costs: CostModel, most: int) -> list[Request]:
+    def next_runs(self, known: KnownRuns, pending: Collection[SizeSeed], costs: CostModel, most: int) -> list[Request]:
         """Return up to ``most`` runs at one size, or none if the transition is located or they would not help.
 
         ``known`` are the mix's runs that ended; ``pending`` are those that have not.

@@ -24,7 +24,8 @@ from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.remaining import Limits, Shortfall, Side, most_pairs
-from orchestrator.transition.evidence import Block, Growth
+from orchestrator.transition.evidence import Block
+from orchestrator.transition.growth import Growth
 
 Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000

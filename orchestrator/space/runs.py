@@ -12,7 +12,8 @@ from orchestrator.search.remaining import Shortfall
 from orchestrator.search.results import learned_runs
 from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.evidence import ERROR, LEARNED, Block, Comparison, compare, counted
+from orchestrator.transition.comparison import Comparison, compare
+from orchestrator.transition.evidence import ERROR, LEARNED, Block, counted
 from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
 

@@ -116,7 +116,7 @@ def leave_resumable(
 
 def _answer(plan: StudyPlan) -> Answer:
     sweep = plan.sweep
-    memory = recall(sweep.files, runs=False)
+    memory = recall(sweep.files)
     try:
         return answer(sweep.spec, plan.runs, memory.stopped, memory.blocks)
     except Exception as error:

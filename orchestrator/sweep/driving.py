@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from orchestrator.engine.campaign import Campaign, Sizing
+from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.job_queue import Sizing
 from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run_options import RunOptions

@@ -20,8 +20,9 @@ from orchestrator.search.results import points
 from orchestrator.space.runs import RunInTraining
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.terminal.live_view import Snapshot, SoFar, by_size
+from orchestrator.transition.comparison import odds
 from orchestrator.transition.estimate import transition
-from orchestrator.transition.evidence import LEARNED, odds
+from orchestrator.transition.evidence import LEARNED
 from orchestrator.transition.types import Point, Verdict
 from trainables.base import Status
 

@@ -20,7 +20,7 @@ from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
-from orchestrator.sweep.probing import probe_runs
+from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.sweep.run import one_ray, run_sweep
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError
@@ -71,7 +71,7 @@ class Reproduction:
         self._answered: dict[str, StoredSweep] = {}
         for _, spec in self._pairs:
             newest = self._newest(spec)
-            if newest is not None and recall(newest.files, runs=False).answered:
+            if newest is not None and recall(newest.files).answered:
                 self._answered[spec.title] = read_sweep(home, newest.id)
 
     @property

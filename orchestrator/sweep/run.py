@@ -16,14 +16,14 @@ from orchestrator.engine.shipping import NOTHING, Shipment, pack
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.earlier_looks import earlier_looks
-from orchestrator.home.journal import Ended, Journal, Memory, recall
+from orchestrator.home.journal import Journal, Memory, recall
 from orchestrator.home.known_runs import (
     adopt_outcomes,
     continued_blocks,
     reuse_runs,
     whole_runs,
 )
-from orchestrator.home.sweeps import Sweep, create_sweep
+from orchestrator.home.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -32,6 +32,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, choose_stacks
 from orchestrator.sweep.answering import finish, leave_resumable
@@ -113,7 +114,7 @@ def _drive(
         records = SweepRecords(sweep, recorder.put)
         records.begin()
 
-        memory = recall(sweep.files, runs=False)  # Read again, because it now has the blocks of the extended sweep.
+        memory = recall(sweep.files)  # Read again, because it now has the blocks of the extended sweep.
         searcher = searcher_of(sweep.spec, memory.blocks)
         for mix in memory.stopped:
             again = f"to train it again, start a new sweep with --extend {sweep.id}"
@@ -245,12 +246,12 @@ def _continue_checkpoints(plan: StudyPlan, extended: Sweep) -> None:
 
 def _known_runs(
     sweep: Sweep, memory: Memory, extended: Sweep | None, journal: Journal, *, retry_failed: bool
-) -> list[Ended]:
+) -> list[Run]:
     """Return the runs that need no training: from ``memory``, from before a crash, or from another sweep."""
-    known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
-    known += adopt_outcomes(sweep, journal, [entry.key for entry in known])
+    known = [run for run in memory.ended if not (retry_failed and run.outcome.status is Status.FAILED)]
+    known += adopt_outcomes(sweep, journal, [run.key for run in known])
     if extended is not None:
-        for damage in recall(extended.files).damaged:
+        for damage in recall_sweep(extended).damaged:
             log.warning(damage)
         known += reuse_runs(extended, sweep, journal)
     return known

@@ -36,7 +36,7 @@ class StudyPlan(Plan):
         searcher: Searcher,
         journal: Journal,
         *,
-        known: Iterable[Ended] = (),
+        known: Iterable[Run] = (),
         blocks: int = 0,
     ) -> None:
         """Continue a sweep.
@@ -59,11 +59,11 @@ class StudyPlan(Plan):
         self._takes_back = False
         self._first: dict[str, Request] = {}
         """The first request of each job that this object has seen."""
-        for entry in known:
-            job = replace(self.job(entry.request), key=entry.key)
-            self._first.setdefault(job.key, entry.request)
-            self.known.append((job, entry.outcome))
-            self._enter(entry)
+        for run in known:
+            job = replace(self.job(run.request), key=run.key)
+            self._first.setdefault(job.key, run.request)
+            self.known.append((job, run.outcome))
+            self._enter(run)
 
     def job(self, request: Request) -> Job:
         return job_of(self._family, self.sweep.spec.config(request))
@@ -94,10 +94,10 @@ class StudyPlan(Plan):
         requests = self.requests(key)
         self._open.pop(key, None)
         for request in requests:
-            entry = Ended(key, request, outcome, trained_for)
-            self.journal.append(entry)
-            self._enter(entry)
-            self.on_ended(self.runs[-1])
+            run = self.sweep.run(key, request, outcome, trained_for)
+            self.journal.append(Ended.of(run))
+            self._enter(run)
+            self.on_ended(run)
             trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
         if released := frozenset(self.searcher.release()):
             self._takes_back = True
@@ -159,8 +159,7 @@ class StudyPlan(Plan):
         self._first.setdefault(job.key, request)
         return job
 
-    def _enter(self, entry: Ended) -> None:
-        run = self.sweep.run(entry)
+    def _enter(self, run: Run) -> None:
         self.runs.append(run)
-        if not entry.request.phase:  # Searchers do not know about phases.
-            self.searcher.tell(entry.request, self.point(run))
+        if not run.request.phase:  # Searchers do not know about phases.
+            self.searcher.tell(run.request, self.point(run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from orchestrator.home.journal import Ended, Journal
+from orchestrator.home.journal import Journal
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.runs import Run
 from orchestrator.sweep.study_plan import StudyPlan
@@ -17,11 +17,11 @@ from trainables.base import Status
 class TuningPlan(StudyPlan):
     """The trials of a sweep with settings to tune. Its searcher ranks settings by how soon runs learn."""
 
-    def __init__(self, sweep: Sweep, journal: Journal, trials: Iterable[Ended] = ()) -> None:
+    def __init__(self, sweep: Sweep, journal: Journal, trials: Iterable[Run] = ()) -> None:
         """Continue a tuning whose ``trials`` are in the journal. Those that failed are trained again."""
         # Trials are not probed: their models end as soon as they have learned.
         plain = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
-        known = [entry for entry in trials if entry.outcome.status is not Status.FAILED]
+        known = [run for run in trials if run.outcome.status is not Status.FAILED]
         self._tuner = Tuner(sweep.spec)
         super().__init__(plain, self._tuner, journal, known=known)
 

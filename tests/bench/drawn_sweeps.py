@@ -26,7 +26,8 @@ from orchestrator.simulation import simulate
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.evidence import ERROR, LEARNED, Direction, compare, counted
+from orchestrator.transition.comparison import compare
+from orchestrator.transition.evidence import ERROR, LEARNED, Direction, counted
 from orchestrator.transition.types import Point
 from tests.bench.machine import describe
 from tests.bench.pool import Pool, recipes_of

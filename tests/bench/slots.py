@@ -19,7 +19,8 @@ from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Aim, Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
-from orchestrator.transition.evidence import compare, counted
+from orchestrator.transition.comparison import compare
+from orchestrator.transition.evidence import counted
 from orchestrator.transition.types import Point
 from trainables.base import Parameters
 

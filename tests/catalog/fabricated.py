@@ -66,7 +66,8 @@ def write_sweep(
             key = family.key(config)
             if outcome.status is not Status.FAILED:
                 leave_run(RunStore(home, sweep.id), key, config, outcome)
-            journal.append(Ended(key, Request(config.label, config.size, config.seed), outcome))
+            request = Request(config.label, config.size, config.seed)
+            journal.append(Ended.of(sweep.run(key, request, outcome)))
         if answered:
             journal.append(Answered())
     return sweep

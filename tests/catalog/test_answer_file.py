@@ -20,6 +20,7 @@ from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import diverged, failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import FAMILY, spec
+from trainables.transformer.native import library
 
 RECORDED = Path(__file__).parents[1] / "data" / "homes" / "schema-2-pairs"
 """A sweep of transformers, trained in another home by an earlier version."""
@@ -196,6 +197,7 @@ def test_an_outside_family_needs_a_search_space_of_ones_own(run: Program, logist
     assert out.splitlines()[-1].startswith("agrees  evidence, estimates and sentences of logistic-")
 
 
+@pytest.mark.skipif(library() is None, reason="the native step trained these runs, and torch's rounds differently")
 def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Path, tmp_path: Path) -> None:
     """Runs of another home and version, trained in stacks. Their numbers must not depend on that."""
     out = run("verify", recorded, "--retrain", 3, "--seed", 5).succeeded()

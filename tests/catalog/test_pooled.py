@@ -13,7 +13,8 @@ from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.search.results import learned_runs
 from orchestrator.system.errors import UserError
-from orchestrator.transition.evidence import LEARNED, Block, Direction, compare, counted
+from orchestrator.transition.comparison import compare
+from orchestrator.transition.evidence import LEARNED, Block, Direction, counted
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec

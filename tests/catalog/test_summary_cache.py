@@ -18,15 +18,15 @@ from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.catalog.summary import Summary, summarize
 from orchestrator.catalog.summary_cache import directory, find, forget, keep, read_summary
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Answered, Ended, Journal, Stopped, recall
-from orchestrator.home.run_files import ProbeResult, read_outcome, write_result
+from orchestrator.home.journal import Answered, Ended, Journal, Stopped
+from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.site.pages import SweepPages
 from orchestrator.trusted_code import trust
 from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, imported, separate
-from tests.sweep.sweeps import UNITS, interrupt_after, only_sweep, run_here, spec
+from tests.sweep.sweeps import UNITS, interrupt_after, only_sweep, remembered, run_here, spec
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def computed(files: SweepDirectory) -> Summary | str:
 
 
 def first_run(files: SweepDirectory) -> Path:
-    return files.home.runs / recall(files).ended[0].key
+    return files.home.runs / remembered(files.home.root, files.id).ended[0].key
 
 
 def kept_file() -> Path:
@@ -266,11 +266,11 @@ def test_listings_are_the_same_with_and_without_copies(
 
 def test_any_order_of_changes_gives_what_is_on_disk(files: SweepDirectory) -> None:
     rng = np.random.default_rng(3)
-    entry = recall(files).ended[-1]
+    run = remembered(files.home.root, files.id).ended[-1]
 
     def train_again() -> None:
         with Journal(files.journal) as journal:
-            journal.append(Ended(entry.key, entry.request, read_outcome(files.home.runs / entry.key)))
+            journal.append(Ended(run.key, run.request))
 
     def nothing() -> None:
         pass

@@ -17,7 +17,6 @@ import psutil
 from rich.console import Console
 
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import recall
 from orchestrator.home.seals import flaw_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -27,6 +26,7 @@ from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import OwnRay
 from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
 from tests.chaos.program import journalled
+from tests.sweep.sweeps import ended
 
 PACE_S = 0.15
 """Seconds between two evaluations, chosen so that about half of all faults hit a run in its middle."""
@@ -88,7 +88,7 @@ def truth(directory: Path, **changes: Any) -> Truth:
     output = console.file
     assert isinstance(output, io.StringIO)
     home = Home(directory)
-    entries = [item for sweep_id in home.sweep_ids() for item in recall(home.sweep(sweep_id)).ended]
+    entries = [item for sweep_id in home.sweep_ids() for item in ended(directory, sweep_id)]
     assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(item.request.mix, item.request.size, item.request.seed): item.outcome.to_json() for item in entries}
     answer = answer_in(output.getvalue())
@@ -164,10 +164,7 @@ def _was_reported(sweep: Disturbed, fault: str, happened: bool, log_length: int)
 def count(home: Path, log: Path, expected: Truth) -> Counted:
     """Compare the results in a home with the expected results."""
     [sweep_id] = Home(home).sweep_ids()
-    stored = {
-        (item.request.mix, item.request.size, item.request.seed): item
-        for item in recall(Home(home).sweep(sweep_id)).ended
-    }
+    stored = {(item.request.mix, item.request.size, item.request.seed): item for item in ended(home, sweep_id)}
     whole = {cell for cell, item in stored.items() if not item.outcome.error and not flaw_of(home / "runs" / item.key)}
     in_journal = Counter(item.key for item in journalled(home))
     in_mlflow = Counter(recorded(home))

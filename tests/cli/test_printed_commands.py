@@ -65,7 +65,7 @@ def test_the_printed_next_step_trains_the_announced_runs(
     assert set(shlex.split(line)[2:]) <= set(words), "explain gives the same options, and the sweep's own space"
     run(*(words if trains == "x2" else [*shlex.split(line), "--engine=local"])).succeeded()
     assert newest(home) != before
-    assert any(not entry.reused_from for entry in ended(home, newest(home)))
+    assert any(not entry.trained_for for entry in ended(home, newest(home)))
 
 
 OPTIONS = {option.name: option for option in fields(RunOptions) if "option" in option.metadata}

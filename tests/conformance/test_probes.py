@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, is_due, read_arrays, read_results
-from orchestrator.sweep.probing import probe_stored_run
+from orchestrator.sweep.probe_stored_runs import probe_stored_run
 from tests.trainables.conftest import data_cache
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, last_reports, make_learner
 from trainables.base import Mix, RunConfig

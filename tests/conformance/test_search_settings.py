@@ -10,7 +10,8 @@ import pytest
 from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import learned_runs
-from orchestrator.transition.evidence import ERROR, LEARNED, Comparison, compare, counted
+from orchestrator.transition.comparison import Comparison, compare
+from orchestrator.transition.evidence import ERROR, LEARNED, counted
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import PROBLEM, World, coin, drive, mixed, step
 from trainables.base import Parameters

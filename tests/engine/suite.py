@@ -25,8 +25,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.messages import StackReport
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal, recall
-from orchestrator.home.sweeps import Sweep, create_sweep
+from orchestrator.home.journal import Journal
+from orchestrator.home.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
@@ -213,7 +213,7 @@ class Bench:
         return self.ended(Status.FINISHED)
 
     def ended(self, status: Status) -> Counter[Place]:
-        entries = recall(self.sweep.files).ended
+        entries = recall_sweep(self.sweep).ended
         return Counter(
             (entry.request.mix, entry.request.size, entry.request.seed)
             for entry in entries
@@ -233,7 +233,7 @@ class Bench:
 def campaign_of(sweep: Sweep) -> Watched:
     """Return the campaign of a sweep with the runs in its journal."""
     spec = sweep.spec
-    memory = recall(sweep.files)
+    memory = recall_sweep(sweep)
     searcher = searcher_of(spec, memory.blocks)
     sizing = StackSizes(spec, Hardware(4, 16))
     journal = Journal(sweep.files.journal)
@@ -410,7 +410,7 @@ def keeps_a_failure_to_its_run(bench: Bench) -> None:
     bench.drive(bench.begin({"times": 99, "trouble": "bug"}, sizes=[8, 16, 24]))
     assert bench.ended(Status.FAILED) == Counter([("add", 16, 0)])
     assert bench.finished() == Counter([("add", 8, 0), ("add", 24, 0)])
-    [error] = [entry.outcome.error for entry in recall(bench.sweep.files).ended if entry.outcome.error]
+    [error] = [entry.outcome.error for entry in recall_sweep(bench.sweep).ended if entry.outcome.error]
     assert "RuntimeError: a bug that was mended since" in error
 
 

@@ -79,7 +79,7 @@ def finish(campaign: Campaign, stack: Stack) -> list[Request]:
 
 def failures(files: Path) -> list[Outcome | None]:
     """Return the outcomes in the journal, which has those of failed runs."""
-    return [entry.result for entry in read_journal(files) if isinstance(entry, Ended)]
+    return [entry.failure for entry in read_journal(files) if isinstance(entry, Ended)]
 
 
 def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:

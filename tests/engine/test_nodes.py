@@ -50,4 +50,4 @@ def test_a_node_that_joins_gets_a_stack_and_its_loss_is_not_a_failed_run(
     assert re.search(
         r"Machine error \(not a result\): (?:(?:the|a) node|a training process|Ray lost) .*; retrying in 1 s", output
     ), output
-    assert [(entry.request.size, entry.result) for entry in journalled(home)] == [(16, None), (64, None)]
+    assert [(entry.request.size, entry.failure) for entry in journalled(home)] == [(16, None), (64, None)]

@@ -16,7 +16,7 @@ from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, Journal, recall, to_line
+from orchestrator.home.journal import Ended, Journal, to_line
 from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
@@ -29,8 +29,8 @@ from tests.engine.test_campaign import GOOD, make, plan_of
 from tests.engine.test_worker import stack_of, steps_of
 from tests.families import LogisticLearner
 from tests.scripted import fill
-from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scripted, spec
-from trainables.base import Learner, Mix, Outcome, Status
+from tests.sweep.sweeps import ended, only_sweep, printed, quiet, remembered, run_here, scripted, spec
+from trainables.base import Learner, Mix, Status
 from trainables.contract.checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
@@ -183,7 +183,7 @@ def test_retry_failed_trains_failed_runs_again(tmp_path: Path) -> None:
     run_here(wanted, home, resume=sweep_id, retry_failed=True)
     with pytest.raises(UserError, match="name the sweep with --resume"):
         RunOptions(home=home, retry_failed=True).checked()
-    memory = recall(only_sweep(home))
+    memory = remembered(home)
     assert memory.answered
     assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4
     assert len({entry.key for entry in memory.ended}) == 4
@@ -232,7 +232,7 @@ def test_a_checkpoint_survives_a_temporary_read_error(
 
 def test_a_journal_entry_that_does_not_fit_on_disk_is_not_partly_written(tmp_path: Path) -> None:
     """The file size limit stands in for a full disk: both write a part and then raise."""
-    entry = Ended("key", Request("add", 16, 0), Outcome(Status.FINISHED, 3, {"add": 0.5}, {"add": 0.1}))
+    entry = Ended("key", Request("add", 16, 0))
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
     journal.append(entry)

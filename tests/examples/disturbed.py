@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.home.checkpoints import read_progress
-from orchestrator.home.journal import recall
+from orchestrator.home.journal import Ended, read_journal
 from tests.cli.program import line
 from tests.sweep.sweeps import ended, only_sweep
 from tests.waiting import wait_for
@@ -75,7 +75,7 @@ class Disturbed:
             return 0
         directory = only_sweep(self._folder / "results")
         points = sum(len(curve) for path in directory.stacks.glob("*") for curve in read_progress(path).values())
-        return points + 1000 * len(recall(directory).ended)
+        return points + 1000 * sum(isinstance(entry, Ended) for entry in read_journal(directory.journal))
 
     def kill(self, what: str) -> bool:
         """Kill a part of the sweep. Return False if it is not there."""

@@ -26,7 +26,7 @@ from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.home.test_damage import Stopped, flip, rewrite, stopped, undisturbed
 from tests.scripted import trained
-from tests.sweep.sweeps import spec, table_of
+from tests.sweep.sweeps import remembered, spec, table_of
 from tests.waiting import wait_for
 
 __all__ = ["stopped", "undisturbed"]
@@ -257,7 +257,7 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     warnings: list[str] = []
     assert import_home(stopped.home, back, warnings.append) == Copied(0, 1)
     assert ["shown as imported" in line for line in warnings] == [True]
-    memory = recall(stopped.files)
+    memory = remembered(stopped.home.root, stopped.files.id)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
     assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0)
@@ -289,7 +289,7 @@ def test_a_running_sweep_can_be_exported_and_resumed(undisturbed: Stopped, tmp_p
         running.communicate()
     new = Home(tmp_path / "new")
     import_home(new, file, pytest.fail)
-    memory = recall(new.sweep(new.sweep_ids()[0]))
+    memory = remembered(new.root)
     assert memory.damaged == ()
     assert 1 <= len(memory.ended) <= len(RunStore(new).stored_keys())
     done = command("run", space, "--engine=local", "--home", new.root, "--resume")

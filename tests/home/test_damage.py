@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Begun, recall, to_line
+from orchestrator.home.journal import Begun, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of
@@ -26,7 +26,7 @@ from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
 from tests.engine.jobs import job_for
 from tests.scripted import FAMILY, trained
-from tests.sweep.sweeps import ended, spec, table_of
+from tests.sweep.sweeps import ended, remembered, spec, table_of
 
 KEPT = 5
 """Journalled runs of the damaged sweep, which is unfinished."""
@@ -293,7 +293,7 @@ def test_a_resumed_sweep_names_damage_and_has_the_same_table(kind: str, stopped:
     runs = [path for path in stopped.home.runs.iterdir() if not path.name.startswith(".")]
     assert len(runs) == 12
     assert [flaw_of(path) for path in runs] == [""] * 12
-    memory = recall(stopped.files)
+    memory = remembered(stopped.home.root, stopped.files.id)
     assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int("line" in kind))
 
 

@@ -15,7 +15,6 @@ from orchestrator.home.archive import FOREIGN, Copied, export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.home.journal import Asked, Ended, Journal, read_journal
 from orchestrator.home.known_runs import find_unfinished, newest_sweep
-from orchestrator.home.run_files import read_outcome
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
@@ -39,7 +38,7 @@ def forged(place: Path, sweep_id: str, settings: SweepSpec) -> tuple[Path, set[s
 def origins(home: Home, sweep_id: str) -> dict[str, str]:
     """Return where each run of a sweep was trained, by key."""
     entries = read_journal(home.sweep(sweep_id).journal)
-    return {entry.key: entry.reused_from for entry in entries if isinstance(entry, Ended)}
+    return {entry.key: entry.trained_for for entry in entries if isinstance(entry, Ended)}
 
 
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["of this sweep", "of another sweep of this home"])
@@ -180,8 +179,7 @@ def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = Tr
             for entry in entries:
                 assert not isinstance(entry, str)
                 if isinstance(entry, Ended):
-                    outcome = read_outcome(RunStore(theirs).directory(entry.key))
-                    entry = replace(entry, reused_from=claims, result=outcome)
+                    entry = replace(entry, trained_for=claims)
                 journal.append(entry)
     export_home(theirs, place / "brought.tar.gz")
     import_home(home, place / "brought.tar.gz", pytest.fail)

@@ -16,6 +16,7 @@ from orchestrator.home.journal import (
     Asked,
     Begun,
     Ended,
+    Entry,
     Journal,
     Stopped,
     read_journal,
@@ -23,21 +24,24 @@ from orchestrator.home.journal import (
     to_line,
 )
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.sweeps import create_sweep, recall_sweep
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block
+from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
 TUNED = Request("add", 8, 0, values=(("training.learning_rate", 0.003), ("training.clip", 1.0)), until=0.8)
 
 
-def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
-    curve = (Evaluation(100, 1.5, {"add": 0.25}, {"steps": 0.5, "add": 3.0}),)
-    outcome = Outcome(status, 300, {"add": 0.5}, {"add": 0.2}, curve, {"seconds": 1.0})
-    return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, "older" if seed % 2 else "")
+def outcome(status: Status = Status.FINISHED) -> Outcome:
+    scores = {"add": 0.25, "prod": 0.5}
+    curve = (Evaluation(100, 1.5, scores, {"steps": 0.5, "add": 3.0}),)
+    return Outcome(status, 300, scores, {"add": 0.2, "prod": 0.2}, curve, {"seconds": 1.0})
 
 
-def line_of(ended: Ended) -> Ended:
-    return ended if ended.outcome.status is Status.FAILED else replace(ended, result=None)
+def entry(seed: int = 0) -> Ended:
+    failure = outcome(Status.FAILED) if seed % 3 == 2 else None
+    return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), failure, "older" if seed % 2 else "")
 
 
 def write(path: Path, count: int) -> list[Ended]:
@@ -45,34 +49,40 @@ def write(path: Path, count: int) -> list[Ended]:
     with Journal(path) as journal:
         for item in entries:
             journal.append(item)
-    return [line_of(item) for item in entries]
+    return entries
 
 
 def test_appended_entries_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "sweep" / "journal.jsonl"
     assert list(read_journal(path)) == []
-    begun, failed = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}}), entry(3, Status.FAILED)
-    tuned = Ended("tuned", TUNED, entry().outcome)
+    begun = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}})
+    failed, reused, tuned = entry(2), entry(1), Ended("tuned", TUNED)
+    entries: list[Entry] = [begun, tuned, failed, reused, Stopped("add"), Answered()]
     with Journal(path) as journal:
-        for item in (begun, tuned, failed, Stopped("add"), Answered()):
+        for item in entries:
             journal.append(item)
-    assert list(read_journal(path)) == [begun, line_of(tuned), line_of(failed), Stopped("add"), Answered()]
+    assert list(read_journal(path)) == entries
     for text in path.read_text().splitlines():
         json.loads(text)
 
 
 def test_recall_combines_the_journal_with_run_directories(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    files = home.sweep("a-20260101-000000-0000")
-    finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
-    trial = Ended("tuned", TUNED, entry().outcome)
+    sweep = create_sweep(spec(), home)
+    finished = sweep.run("key0", Request("add+prod", 16, 0), outcome(), "older")
+    failed = sweep.run("key1", Request("add+prod", 16, 1), outcome(Status.FAILED))
+    again = replace(failed, outcome=outcome())
+    trial = sweep.run("tuned", Request("add+prod", 16, 0, values=(("haste", 0.5),), until=0.8), outcome())
+    lost = sweep.run("key5", Request("add+prod", 16, 2), outcome())
     for run in (finished, trial, again):
         RunStore(home).put(run.key, run.outcome, {})
-    with Journal(files.journal) as journal:
-        for item in (trial, finished, failed, again, entry(5), Stopped("add")):
-            journal.append(item)
-    memory = recall(files)
+    with Journal(sweep.files.journal) as journal:
+        for run in (trial, failed, finished, again, lost):
+            journal.append(Ended.of(run))
+        journal.append(Stopped("add"))
+    memory = recall_sweep(sweep)
     assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # The later entry of a failed run wins.
+    assert memory.lost == ("key5",)
     assert memory.stopped == {"add"}
     assert not memory.answered
     [output] = memory.damaged
@@ -89,7 +99,7 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path_factory: pytest.Te
     assert list(read_journal(path)) == lines[:2]
     with Journal(path) as journal:
         journal.append(entry(7))
-    assert list(read_journal(path)) == [*lines[:2], line_of(entry(7))]
+    assert list(read_journal(path)) == [*lines[:2], entry(7)]
 
 
 @given(at=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import recall
 from orchestrator.home.run_files import Origin, ProbeResult, read_origin, write_origin, write_result
 from orchestrator.home.run_store import RunStore
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
@@ -199,7 +198,7 @@ def test_only_runs_that_no_other_sweep_names_are_opened_to_find_own_ones(
 
     monkeypatch.setattr("orchestrator.home.run_store.read_origin", opens)
     own = RunStore(home, first).own_keys()
-    named = {entry.key for entry in recall(home.sweep(first)).ended}
+    named = {run.key for run in ended(home.root, first)}
     assert (set(own), opened) == (named | {"unnamed"}, ["unnamed"])
     assert named.isdisjoint(RunStore(home, second).own_keys())
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.home.journal import recall
 from orchestrator.record.json_lines import RUNS
 from orchestrator.record.store import DATABASE
 from tests.cli.program import Program
-from tests.sweep.sweeps import interrupt_after, only_sweep, run_here, spec
+from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
 
 
 def lines(home: Path) -> list[dict[str, Any]]:
@@ -54,7 +53,7 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
         assert {tuple(point) for task in mix["tasks"] for point in task["transition"]["points"]} == {
             ("size", "seed", "accuracy", "floor", "settled")
         }
-    outcomes = {entry.key: entry.outcome for entry in recall(only_sweep(tmp_path)).ended}
+    outcomes = {run.key: run.outcome for run in ended(tmp_path)}
     for line in records.values():
         if line["kind"] == "run":
             outcome = outcomes[line["key"]]

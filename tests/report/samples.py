@@ -14,7 +14,8 @@ from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.evidence import Block, Comparison, Pair, compare
+from orchestrator.transition.comparison import Comparison, compare
+from orchestrator.transition.evidence import Block, Pair
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticFamily

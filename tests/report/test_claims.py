@@ -9,7 +9,8 @@ import pytest
 from orchestrator.report.answer import Answer
 from orchestrator.report.claims import Obstacle, claim_of, learned_by_half
 from orchestrator.report.words.findings import conditions, sentence
-from orchestrator.transition.evidence import Comparison, Direction
+from orchestrator.transition.comparison import Comparison
+from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import Estimate, SizeShare, Verdict
 from tests.report.samples import Made, compared, make_answer, transition
 

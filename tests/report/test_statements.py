@@ -30,7 +30,7 @@ from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies
-from orchestrator.transition.evidence import Comparison
+from orchestrator.transition.comparison import Comparison
 from orchestrator.transition.types import SizeShare
 from tests.golden.test_answers import COMPARISONS, FEWER
 from tests.report.samples import bracketed, config, make_spec, run_of, scored, train

@@ -25,7 +25,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.evidence import odds
+from orchestrator.transition.comparison import odds
 from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import SizeShare, Verdict
 from tests.golden.test_answers import COMPARISONS, LEARNED, SMALLER

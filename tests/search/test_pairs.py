@@ -15,7 +15,8 @@ from orchestrator.search.next_pair import FEWEST_OPEN
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
-from orchestrator.transition.evidence import LEARNED, Comparison, Direction, compare, counted
+from orchestrator.transition.comparison import Comparison, compare
+from orchestrator.transition.evidence import LEARNED, Direction, counted
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import World, drive
 from tests.simulation.truths import Truth, TruthKind, truths_world

@@ -12,7 +12,8 @@ from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.remaining import Shortfall
 from orchestrator.simulation import simulate
-from orchestrator.transition.evidence import NEAREST, Direction, Growth, Pair, growth_of
+from orchestrator.transition.evidence import Direction, Pair
+from orchestrator.transition.growth import NEAREST, Growth, growth_of
 from orchestrator.transition.types import Point
 from tests.search.test_pairs import ALIKE, SIZES, TWO, comparison_of
 

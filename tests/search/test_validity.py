@@ -17,7 +17,8 @@ from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.simulation import simulate
-from orchestrator.transition.evidence import ERROR, Pair, compare, counted
+from orchestrator.transition.comparison import compare
+from orchestrator.transition.evidence import ERROR, Pair, counted
 from orchestrator.transition.types import Point
 from trainables.base import Parameters
 

@@ -14,8 +14,10 @@ import pytest
 from rich.console import Console
 
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Ended, recall
+from orchestrator.home.journal import Memory
+from orchestrator.home.sweeps import load_sweep, recall_sweep
 from orchestrator.report.answer import Answer
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run import run_sweep
@@ -112,9 +114,14 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StackWorker, "advance", counting)
 
 
-def ended(home: Path, sweep_id: str = "") -> list[Ended]:
+def remembered(home: Path, sweep_id: str = "") -> Memory:
+    """Return the state of a sweep on disk, by default that of the only one."""
+    return recall_sweep(load_sweep(Home(home), sweep_id or only_sweep(home).id))
+
+
+def ended(home: Path, sweep_id: str = "") -> list[Run]:
     """Return the runs in a sweep's journal, by default that of the only sweep."""
-    return list(recall(Home(home).sweep(sweep_id) if sweep_id else only_sweep(home)).ended)
+    return list(remembered(home, sweep_id).ended)
 
 
 def table_of(out: str) -> list[str]:

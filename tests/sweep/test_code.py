@@ -306,7 +306,7 @@ def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> N
 
     if code == "warn":
         run_here(wanted, tmp_path, invocation=Invocation(begun=store))
-        assert {entry.reused_from for entry in ended(tmp_path)} == {"other"}
+        assert {entry.trained_for for entry in ended(tmp_path)} == {"other"}
         return
     with pytest.raises(SweepError, match=r"was trained by other code of tests\.families:LogisticFamily, for other"):
         run_here(wanted, tmp_path, invocation=Invocation(begun=store))

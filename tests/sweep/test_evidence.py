@@ -17,7 +17,7 @@ from orchestrator.search.remaining import Shortfall
 from orchestrator.space.problem import searcher_of
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction
-from tests.sweep.sweeps import interrupt_after, only_sweep, printed, quiet, run_here, spec
+from tests.sweep.sweeps import ended, interrupt_after, only_sweep, printed, quiet, run_here, spec
 
 PAIRS = {"search": {"method": "pairs", "aim": "factor"}, "seeds": 4}
 
@@ -111,7 +111,7 @@ def test_a_comparison_that_can_not_be_decided_any_more_ends_the_sweep_and_says_s
     assert words in str(how_sure(stored.answer)[0])
     assert words in summarize(stored).evidence
     assert run_here(spec(**limits), tmp_path, resume=stored.id) == result
-    assert len(recall(stored.sweep.files).ended) == 8
+    assert len(ended(tmp_path)) == 8
 
 
 def test_a_budget_that_never_could_decide_is_used_and_says_so(tmp_path: Path) -> None:

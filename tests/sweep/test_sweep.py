@@ -69,11 +69,11 @@ def test_extending_trains_only_the_new_runs(tmp_path: Path) -> None:
     first = run(spec(search={"method": "grid"}, sizes=[8, 16]), tmp_path)
     second = run(spec(search={"method": "grid"}, sizes=[8, 16], seeds=3), tmp_path, extend=first)
     entries = ended(tmp_path, second)
-    new = [entry for entry in entries if not entry.reused_from]
+    new = [entry for entry in entries if not entry.trained_for]
     assert {entry.request.seed for entry in new} == {2}
     assert len(new) == 4
     assert len(entries) == 12
-    assert {entry.reused_from for entry in entries if entry.reused_from} == {first}
+    assert {entry.trained_for for entry in entries if entry.trained_for} == {first}
     for entry in entries:
         assert (Home(tmp_path).runs / entry.key / "outcome.json").is_file()
     with pytest.raises(UserError, match="seed"):

@@ -15,15 +15,15 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, recall
 from orchestrator.home.run_files import read_outcome
 from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
+from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.sweep.tuning_study import LEARNED, learned_at
 from orchestrator.system.errors import SweepError
 from tests.scripted import events
-from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, run_here, scripted, spec
+from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, remembered, run_here, scripted, spec
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,9 +33,9 @@ def tuned_spec(**changes: object) -> SweepSpec:
     return spec(sizes=[64, 96], settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
-def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
+def tuning_runs(home: Path, place: int = 0) -> list[Run]:
     """Return the tuning runs of a sweep, by default the newest one."""
-    return list(recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
+    return list(remembered(home, Home(home).sweep_ids()[place]).trials)
 
 
 def logged(home: Path, settings: Mapping[str, object] | None = None) -> SweepSpec:

@@ -9,21 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from orchestrator.transition.evidence import (
-    Block,
-    Comparison,
-    Direction,
-    Growth,
-    Pair,
-    Tallies,
-    Tally,
-    bar,
-    compare,
-    counted,
-    growth_of,
-    log_evidence,
-    log_growth,
-)
+from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
+from orchestrator.transition.evidence import Block, Direction, Pair, bar, counted
+from orchestrator.transition.growth import Growth, growth_of, log_evidence, log_growth
 from trainables.base import Parameters
 
 

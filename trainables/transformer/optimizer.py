@@ -18,6 +18,7 @@ from trainables.transformer.architecture import Layout
 from trainables.transformer.training_settings import TrainingSettings
 
 EPSILON = 1e-8
+"""Added to the root of the second moment, as in torch's AdamW: a parameter without gradients does not move."""
 
 
 @dataclass
@@ -61,6 +62,7 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
     count_K1 = np.arange(first, last)[:, None] + 1.0
     beta1, beta2 = settings[0].beta1, settings[0].beta2
     decay_S = np.array([one.weight_decay for one in settings])
+    # Computed in float64 on the host, where it costs nothing: in float32, 1 - beta2**step of the first steps is rough.
     root_KS = np.broadcast_to(np.sqrt(1 - beta2**count_K1), rates_KS.shape)
     table = np.stack((rates_KS / (1 - beta1**count_K1), rates_KS * decay_S, root_KS), axis=1)
     return np.asarray(table, np.float32)
@@ -90,7 +92,7 @@ def adamw_step(
     if trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
         gradient_SP, decayed = gradient_SP * trained_SP, decayed_P * trained_SP
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
-    norm_S = gradient_SP.norm(dim=1)
+    norm_S = gradient_SP.norm(dim=1)  # Each run is clipped by its own norm, as if it trained alone.
     gradient_SP = gradient_SP * (settings.clip / (norm_S + 1e-6)).clamp(max=1.0).unsqueeze(1)
     first_SP = first_SP.lerp(gradient_SP, 1 - settings.beta1)
     second_SP = (second_SP * settings.beta2).addcmul(gradient_SP, gradient_SP, value=1 - settings.beta2)
@@ -102,6 +104,7 @@ def adamw_step(
 def _flat(where: Layout, gradients: Sequence[Tensor]) -> Tensor:
     """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
     pieces = []
+    # The layout may leave gaps between parameters, which no gradient fills.
     ends = [*list(where.offsets.values())[1:], where.width]
     for gradient, offset, end in zip(gradients, where.offsets.values(), ends, strict=True):
         piece = gradient.flatten(1).float()

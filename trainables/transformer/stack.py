@@ -61,6 +61,7 @@ class Trainer(ABC):
     def __post_init__(self) -> None:
         # decayed_1P is 1 where weight decay applies, trained_SP is 1 where a run's parameters are not frozen.
         decayed_1P, trained_SP = torch.zeros(1, self.where.width), torch.ones(len(self.settings), self.where.width)
+        # By default only matrices decay. Decay would pull the gains of norms, which start at 1, towards 0.
         for name, view in self.where.views(decayed_1P).items():
             view.fill_(self.settings[0].decay == "all" or len(self.where.shapes[name]) > 1)
         for name, view in self.where.views(trained_SP).items():
@@ -79,6 +80,8 @@ class Trainer(ABC):
             return forward(self.model, parameters, tokens_SMT)
 
     def _weights(self) -> Tensor:
+        """Return the parameters as the forward pass reads them. The state keeps float32: many steps of AdamW are too
+        small to change a number of bf16."""
         bf16 = self.settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
@@ -118,7 +121,8 @@ class StackTrainer(Trainer):
         self._compiled = can_compile(device) if self.compile_step is None else self.compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         self._update = compiled(adamw_step) if self._compiled else adamw_step
-        # A recorded step needs the tensors that outlive it in place.
+        # A recorded step reads its inputs from the same addresses at every replay. Its number and its sizes are
+        # therefore written into these tensors.
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self.settings))
         self._captured = CapturedStep() if device.type == "cuda" else None
@@ -152,7 +156,7 @@ class StackTrainer(Trainer):
         leaves = {name: view.detach().requires_grad_() for name, view in self.where.views(weights_SP).items()}
         answer_SBT = answer_SBW[..., 1:]
         counted_SBT = answer_SBT if self.settings[0].loss == "answer" else torch.ones_like(answer_SBT)
-        if self._compiled:
+        if self._compiled:  # Also below: one compiled version serves stacks of all sizes.
             let_grow(*leaves.values(), tokens_SBW, counted_SBT)
         loss_S = self._losses(self.model, leaves, tokens_SBW, counted_SBT, self._pad_to)
         # A run's loss depends only on its own parameters, so the gradient of the sum is every run's own gradient.
@@ -168,12 +172,17 @@ class StackTrainer(Trainer):
             let_grow(*gradients, *moved, *([] if trained_SP is None else [trained_SP]))
             let_grow(sizes_3S, axis=1)
         after = self._update(self.settings[0], self.where, gradients, moved, sizes_3S, self._decayed_P, trained_SP)
-        for before_SP, after_SP in zip(moved, after, strict=True):
+        for before_SP, after_SP in zip(moved, after, strict=True):  # In place: views and recorded steps refer to them.
             before_SP.copy_(after_SP)
 
     def _compile_first(self) -> None:
-        """Compile the passes for the canonical stack, on zero weights, once per process."""
+        """Compile the passes for the canonical stack, on zero weights, once per process.
+
+        The compiler chooses kernels for the first sizes that it gets. If these were the sizes of whichever stack came
+        first, the bits of a run would depend on the runs before it (:data:`CANONICAL_STACK`).
+        """
         weights, training = self._weights(), self.settings[0]
+        # All settings that the compiled functions read. Another value of one needs another version.
         shaping = (training.batch, training.loss, training.precision, training.beta1, training.beta2, training.clip)
         form = (self.model, *self.where.shapes.items(), *shaping, self._trained_SP is None, weights.device)
         if form not in _COMPILED_FIRST:
@@ -198,8 +207,9 @@ def stack_losses(
     over the run's counted tokens, or 0 if there are none."""
     logits_SBTV = forward(model, pad_parameters(model, parameters, pad_to), tokens_SBW[..., :-1])
     stack, vocabulary = logits_SBTV.shape[0], logits_SBTV.shape[-1]
-    each = functional.cross_entropy(
+    # Not averaged by torch, which would average over the runs of the stack, too.
+    loss = functional.cross_entropy(
         logits_SBTV.reshape(-1, vocabulary).float(), tokens_SBW[..., 1:].reshape(-1), reduction="none"
     )
-    weight_SN = counted_SBT.reshape(stack, -1).to(each.dtype)
-    return (each.view(stack, -1) * weight_SN).sum(dim=1) / weight_SN.sum(dim=1).clamp(min=1)
+    weight_SN = counted_SBT.reshape(stack, -1).to(loss.dtype)
+    return (loss.view(stack, -1) * weight_SN).sum(dim=1) / weight_SN.sum(dim=1).clamp(min=1)

@@ -30,7 +30,7 @@ from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import bare, exact
-from orchestrator.transition.evidence import odds
+from orchestrator.transition.comparison import odds
 from orchestrator.transition.types import LEVEL, Estimate
 
 

@@ -11,7 +11,8 @@ from orchestrator.report.words.transitions import MOST_LISTED, called, largest_t
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.remaining import Shortfall
 from orchestrator.system.text import bare, counted, exact, listed
-from orchestrator.transition.evidence import Comparison, Direction, Tallies, odds, rounded_down
+from orchestrator.transition.comparison import Comparison, Tallies, odds, rounded_down
+from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Synergy, Verdict
 
 SHOWN = 1.1

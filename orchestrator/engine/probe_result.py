@@ -1,4 +1,4 @@
-"""Probes on a run that has ended."""
+"""The result of a probe on a run that has just ended or is stored, given its arrays and weights in memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.home.run_files import (
-    ProbeResult,
-)
+from orchestrator.home.run_files import ProbeResult
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe
 

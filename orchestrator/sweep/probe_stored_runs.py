@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.probe_result import run_probe
 from orchestrator.home.run_files import (
     ARRAYS,
     DAMAGED_ARRAYS,

@@ -1,0 +1,214 @@
+"""How much pairs add to the evidence of each direction, and when it suffices to decide.
+
+The method is described in :mod:`orchestrator.transition.evidence`. Here are its logarithms, because
+products over hundreds of pairs overflow.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from orchestrator.transition.evidence import Direction, Pair
+from orchestrator.transition.surrogate import Surrogate
+from orchestrator.transition.types import Floats
+
+ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
+"""Fixed alternatives: the probabilities that the better side and the other side learn."""
+PREDICTED = 0.5
+"""Weight of the alternative that earlier pairs predict."""
+NEAREST = 0.03
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
+LARGEST = 700.0
+"""Largest log evidence that is converted to a number."""
+PARTS = 3
+"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
+MOST_ODDS = 1e6
+"""Odds above this are printed as ``over 1,000,000:1``."""
+PREDICTED = 0.5
+"""Weight of the alternative that earlier pairs predict."""
+NEAREST = 0.03
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
+LARGEST = 700.0
+"""Largest log evidence that is converted to a number."""
+PARTS = 3
+"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
+MOST_ODDS = 1e6
+"""Odds above this are printed as ``over 1,000,000:1``."""
+NEAREST = 0.03
+"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
+LARGEST = 700.0
+"""Largest log evidence that is converted to a number."""
+PARTS = 3
+"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
+MOST_ODDS = 1e6
+"""Odds above this are printed as ``over 1,000,000:1``."""
+
+
+class Growth:
+    """How much each counted pair of one comparison adds to the log evidence, kept while pairs come in.
+
+    ``rows`` has the growth of each direction: a list over pairs of one number per alternative. The last alternative is
+    the prediction from the earlier pairs. ``path`` has the log evidence of each direction from pairs of equal sizes,
+    before the first of them and after each.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.rows: dict[Direction, list[list[float]]] = {direction: [] for direction in Direction}
+        self.is_equal: list[bool] = []
+        """Whether each pair has equal sizes."""
+        self._sums = {direction: _start() for direction in Direction}
+        self.path = {direction: [float(np.logaddexp.reduce(_start()))] for direction in Direction}
+        self._highest = {direction: list(path) for direction, path in self.path.items()}
+        """Highest log evidence so far, in the places of ``path``."""
+        self._mix = self._baseline = Surrogate(1.0)
+        self._fewest: dict[tuple[float, int], int] = {}
+        """Results of :meth:`fewest_more` since the last pair, by its arguments."""
+
+    def add(self, pair: Pair) -> None:
+        """Count the next pair, in the order of request."""
+        if not self.pairs:
+            # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
+            around = math.sqrt(pair.mix_size * pair.baseline_size)
+            self._mix, self._baseline = Surrogate(around), Surrogate(around)
+        predicted = self._mix.predict(pair.mix_size), self._baseline.predict(pair.baseline_size)
+        p, q = (min(max(chance, NEAREST), 1 - NEAREST) for chance in predicted)
+        self.rows[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
+        self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
+        self._mix.add(pair.mix_size, pair.mix_learned)
+        self._baseline.add(pair.baseline_size, pair.baseline_learned)
+        self._fewest = {}
+        self.pairs.append(pair)
+        self.is_equal.append(pair.mix_size == pair.baseline_size)
+        for direction in Direction if self.is_equal[-1] else ():
+            self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
+            self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))
+            self._highest[direction].append(max(self._highest[direction][-1], self.path[direction][-1]))
+
+    def branch(self) -> Growth:
+        """Return an independent copy."""
+        other = copy.copy(self)
+        other.pairs, other.is_equal = list(self.pairs), list(self.is_equal)
+        other.rows = {direction: list(rows) for direction, rows in self.rows.items()}
+        other.path = {direction: list(path) for direction, path in self.path.items()}
+        other._highest = {direction: list(highest) for direction, highest in self._highest.items()}
+        other._sums = dict(self._sums)
+        other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
+        other._fewest = dict(self._fewest)
+        return other
+
+    def of(self, direction: Direction) -> Floats:
+        """Return the growth of one direction: pairs x alternatives."""
+        return np.array(self.rows[direction], dtype=np.float64).reshape(-1, len(ALTERNATIVES) + 1)
+
+    def paths(self, looks: int = 0) -> dict[Direction, Floats]:
+        """Return the log evidence of each direction from pairs of equal sizes, before the first of them and after
+        each."""
+        return {direction: np.array(path) - math.log(looks + 1) for direction, path in self.path.items()}
+
+    def decision(self, error: float, looks: int = 0) -> Direction | None:
+        """Return the direction whose evidence reached 1 / ``error`` first, or None."""
+        needed, price = -math.log(error), math.log(looks + 1)
+        first = {
+            direction: bisect_left(highest, needed, key=lambda value: value - price)
+            for direction, highest in self._highest.items()
+        }
+        soonest = min(first, key=lambda direction: first[direction])
+        return soonest if first[soonest] < len(self._highest[soonest]) else None
+
+    def fewest_more(self, error: float, looks: int = 0) -> int:
+        """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
+        is decided."""
+        if (error, looks) not in self._fewest:
+            self._fewest[error, looks] = self._find_fewest_more(error, looks)
+        return self._fewest[error, looks]
+
+    def _find_fewest_more(self, error: float, looks: int) -> int:
+        if self.decision(error, looks) is not None:
+            return 0
+        sums = np.array(list(self._sums.values()))
+        needed = math.log(looks + 1) - math.log(error)
+        return next(
+            n for n in itertools.count(1) if np.logaddexp.reduce(sums + n * MOST_GROWTH, axis=1).max() >= needed
+        )
+
+    def at_least(self, count: Callable[[float], float], decided: Direction, error: float, looks: int = 0) -> float:
+        """Return the largest certified factor in favor of ``decided``, at least 1. ``count`` rises with the size."""
+        ratios = np.array([ratio_of(pair, decided, count) for pair in self.pairs])
+        return _certified_factor(self.of(decided), ratios, -math.log(error), looks)
+
+
+def growth_of(pairs: Iterable[Pair]) -> Growth:
+    """Return the growth of the evidence from pairs in the order of request."""
+    growth = Growth()
+    for pair in pairs:
+        growth.add(pair)
+    return growth
+
+
+def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
+    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives (:class:`Growth`)."""
+    growth = growth_of(pairs)
+    return {direction: growth.of(direction) for direction in Direction}
+
+
+def log_evidence(growth: Floats, looks: int = 0) -> Floats:
+    """Return the log evidence of one direction before the first pair and after each, given the growth by each pair and
+    the number of earlier analyses of their runs."""
+    path: Floats = np.logaddexp.reduce(np.cumsum([_start(), *growth], axis=0), axis=1) - math.log(looks + 1)
+    return path
+
+
+def _start() -> Floats:
+    """Return the log evidence of one direction before the first pair, by alternative."""
+    weights = [*[(1 - PREDICTED) / len(ALTERNATIVES)] * len(ALTERNATIVES), PREDICTED]
+    start: Floats = np.log(weights) - math.log(2)
+    return start
+
+
+def ratio_of(pair: Pair, decided: Direction, count: Callable[[float], float]) -> float:
+    """Return how many times larger the model of the side that is behind is."""
+    ratio = count(pair.baseline_size) / count(pair.mix_size)
+    return 1 / ratio if decided is Direction.MORE else ratio
+
+
+def _certified_factor(growth: Floats, ratios: Floats, needed: float, looks: int) -> float:
+    """Return the largest factor whose hypothesis is refuted along with the hypotheses of all smaller factors."""
+    certified = 1.0
+    for factor in np.unique(ratios[ratios > 1]):
+        if log_evidence(growth[ratios >= factor], looks).max() < needed:
+            break
+        certified = float(factor)
+    return certified
+
+
+def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
+    """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
+    # Bet nothing if the predicted chances are equal or in the opposite order.
+    return [
+        _log_ratio(chance, (chance + lower) / 2, better) + _log_ratio(lower, (chance + lower) / 2, other)
+        if chance > lower
+        else 0.0
+        for chance, lower in (*ALTERNATIVES, (p, q))
+    ]
+
+
+def _most_growth() -> Floats:
+    """Return the largest growth by alternative: the better run learns and the other does not, as was predicted."""
+    return np.array(_pair_growth(1 - NEAREST, NEAREST, True, False))
+
+
+def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
+    if learned is None:
+        return min(_log_ratio(chance, middle, True), _log_ratio(chance, middle, False))
+    return math.log(chance / middle) if learned else math.log((1 - chance) / (1 - middle))
+
+
+MOST_GROWTH = _most_growth()
+"""Largest growth of the log evidence by one pair, by alternative."""
