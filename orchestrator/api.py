@@ -17,9 +17,9 @@ from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, load_model, read_arrays, read_sweep, read_weights, space_of
 from orchestrator.catalog.summary import Summary
 from orchestrator.catalog.summary_cache import read_summary
+from orchestrator.history.sweeps import Sweep, UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
-from orchestrator.home.sweeps import Sweep, UnreadableError
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding

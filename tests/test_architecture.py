@@ -119,11 +119,12 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 PACKAGES = (
     "system",
     "machine",
+    "home",
     "trusted_code",
     "transition",
     "search",
     "space",
-    "home",
+    "history",
     "stacks",
     "cost",
     "report",
@@ -206,7 +207,7 @@ def closure(module: str) -> set[str]:
 
 
 QUESTION = (
-    *("search", "transition", "space", "stacks", "cost"),
+    *("search", "transition", "space", "history", "stacks", "cost"),
     *("report", "simulation", "catalog", "record", "sweep"),
 )
 """Packages that know the question of a sweep: its mixes, targets and pairs."""
@@ -219,16 +220,9 @@ def test_the_engine_knows_jobs_and_not_the_question() -> None:
     assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
-HOME_OF_THE_STUDY = ("archive", "earlier_looks", "journal", "known_code", "known_runs", "sweeps")
-"""Modules of ``home/`` about sweeps and what they asked. An archive has whole sweeps. The others are about runs."""
-
-
 def test_the_home_of_runs_does_not_know_the_question() -> None:
-    every = {module for module, _ in modules("orchestrator/home")}
-    of_study = {f"orchestrator.home.{name}" for name in HOME_OF_THE_STUDY}
-    assert of_study < every
-    reached = {name for module in every - of_study for name in closure(module)}
-    assert {name for name in reached if package_of(name) in QUESTION or name in of_study} == set()
+    reached = {name for module, _ in modules("orchestrator/home") for name in closure(module)}
+    assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
 def test_trackers_know_records_and_not_the_question() -> None:
@@ -279,7 +273,7 @@ def test_text_is_printed_only_without_control_characters() -> None:
 )
 def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | None) -> None:
     code = (
-        "from orchestrator.space.spaces import load_space\nimport orchestrator.home.known_runs\n"
+        "from orchestrator.space.spaces import load_space\nimport orchestrator.history.known_runs\n"
         f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)"
     )
     assert imported(code, "torch", "ray", "mlflow", "matplotlib") == []

@@ -80,7 +80,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.job_queue import OneByOne
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
+from orchestrator.history.journal import Journal
 from orchestrator.machine.job_list import JobList
 from orchestrator.machine.jobs import Setup, job_of
 from orchestrator.machine.resources import Resources

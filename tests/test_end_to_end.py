@@ -13,8 +13,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from orchestrator.history.sweeps import load_sweep, recall_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import load_sweep, recall_sweep
 from orchestrator.space.runs import Run as SweepRun
 from tests.cli.program import ROOT, process
 from tests.cli.program import Ended as EndedProgram

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.catalog.answer_file import answer_text
 from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.home.sweeps import REPORT
+from orchestrator.history.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import Compared
 from orchestrator.search.base import Request

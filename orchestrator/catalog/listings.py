@@ -10,8 +10,8 @@ from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, words_of
+from orchestrator.history.sweeps import UnreadableError, failures
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import UnreadableError, failures
 from orchestrator.machine.state import State
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.words.costs import bad_runs

@@ -11,13 +11,13 @@ from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
+from orchestrator.history.journal import read_request
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import read_request
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
-from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.machine.state import State
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep, command_of

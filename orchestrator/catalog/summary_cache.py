@@ -31,6 +31,8 @@ from pathlib import Path
 import orchestrator
 from orchestrator.catalog.reading import StoredSweep, find_sweep, read_known, result_of_family
 from orchestrator.catalog.summary import Summary, summarize
+from orchestrator.history.journal import Ended, read_journal
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import PROBES, Home, SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
@@ -40,10 +42,8 @@ from orchestrator.home.foreign_files import (
     read_bytes,
     typed,
 )
-from orchestrator.home.journal import Ended, read_journal
 from orchestrator.home.run_files import OUTCOME, directory_bytes
 from orchestrator.home.seals import CONTENTS
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.trusted_code import list_path
 from trainables import IMPORTED_AT

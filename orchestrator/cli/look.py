@@ -31,8 +31,8 @@ from orchestrator.cli.options import (
     warn,
     wide_console,
 )
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.record import store
 from orchestrator.report.answer_table import comparison_view, render

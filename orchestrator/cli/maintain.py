@@ -13,11 +13,11 @@ from orchestrator.catalog.export import output_path
 from orchestrator.catalog.reading import space_of
 from orchestrator.catalog.summary_cache import forget, open_summary
 from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
-from orchestrator.home.archive import export_home, import_home
+from orchestrator.history.archive import export_home, import_home
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record import store
 from orchestrator.record.json_lines import RUNS, remove_lines
 from orchestrator.record.tracker import StoreError

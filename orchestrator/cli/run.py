@@ -26,11 +26,11 @@ from orchestrator.cli.options import (
     wide_console,
     with_options,
 )
+from orchestrator.history.journal import recall
+from orchestrator.history.known_runs import newest_sweep
+from orchestrator.history.sweeps import ask_to_stop
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_directory
-from orchestrator.home.journal import recall
-from orchestrator.home.known_runs import newest_sweep
-from orchestrator.home.sweeps import ask_to_stop
 from orchestrator.report import answer_table
 from orchestrator.report.statements import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step

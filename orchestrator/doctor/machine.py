@@ -25,10 +25,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from orchestrator.catalog.reading import read_sweeps
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.new_home import exchange_warning, make_home
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space

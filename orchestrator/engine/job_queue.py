@@ -197,7 +197,7 @@ class JobQueue:
 
     def _is_refused(self, job: Job) -> bool:
         """Stop the sweep if a stored run was trained by other code, for example by a sweep that runs at the same time.
-        Most such runs are refused before the sweep starts (home/known_code.py)."""
+        Most such runs are refused before the sweep starts (history/known_code.py)."""
         setup = self.setup
         source = self.store.source_of(job.key)
         is_other = "" not in (source, setup.source) and source != setup.source

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.machine.state import State
 from orchestrator.record.content import answer_content, run_content, sweep_content, transition_content
 from orchestrator.record.tracker import Content, Tracker

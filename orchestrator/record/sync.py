@@ -9,8 +9,8 @@ from pathlib import Path
 from mlflow import MlflowClient
 from rich.console import Console
 
+from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.record.choice import opener
 from orchestrator.record.json_lines import RUNS
 from orchestrator.record.store import (

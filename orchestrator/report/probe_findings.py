@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from orchestrator.history.sweeps import failures
 from orchestrator.home.run_files import numbers_of, read_results
-from orchestrator.home.sweeps import failures
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.explanation import Paragraph
 from orchestrator.report.words.transitions import called

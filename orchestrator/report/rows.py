@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_files import numbers_of
-from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.claims import Claim, claim_of
 from orchestrator.report.words.costs import bad_runs

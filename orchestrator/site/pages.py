@@ -14,9 +14,9 @@ from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, in_training, read_known
 from orchestrator.catalog.summary import MixSummary, Summary
 from orchestrator.catalog.summary_cache import read_summary
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure

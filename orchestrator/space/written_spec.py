@@ -109,7 +109,7 @@ class WrittenSpec(BaseModel):
     """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
     looks: dict[str, Annotated[int, Field(ge=1, le=MOST_LOOKS)]] = Field(default_factory=dict)
     """By mix, how many earlier sweeps of the home had analyzed some of the runs of its comparison when the sweep began.
-    The odds of its evidence are divided by that number plus one (home/earlier_looks.py)."""
+    The odds of its evidence are divided by that number plus one (history/earlier_looks.py)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,9 +10,9 @@ from typing import NoReturn
 from rich.console import Console
 
 from orchestrator.engine.campaign import Campaign
+from orchestrator.history.journal import Answered, Broken, recall
+from orchestrator.history.sweeps import ANSWER, FIGURE, REPORT, Sweep
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.journal import Answered, Broken, recall
-from orchestrator.home.sweeps import ANSWER, FIGURE, REPORT, Sweep
 from orchestrator.machine.jobs import Stack
 from orchestrator.machine.state import State
 from orchestrator.record.recorder import Recorder

@@ -12,7 +12,7 @@ from orchestrator.system.text import duration
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
-    from orchestrator.home.sweeps import Sweep
+    from orchestrator.history.sweeps import Sweep
     from orchestrator.system.hardware import Hardware
 
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of
+from orchestrator.history.journal import recall
+from orchestrator.history.known_runs import newest_sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import recall
-from orchestrator.home.known_runs import newest_sweep
-from orchestrator.home.sweeps import Sweep
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about

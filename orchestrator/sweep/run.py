@@ -13,17 +13,17 @@ from rich.console import Console
 from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.shipping import NOTHING, Shipment, pack
-from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.directories import Home
-from orchestrator.home.earlier_looks import earlier_looks
-from orchestrator.home.journal import Journal, Memory, recall
-from orchestrator.home.known_runs import (
+from orchestrator.history.earlier_looks import earlier_looks
+from orchestrator.history.journal import Journal, Memory, recall
+from orchestrator.history.known_runs import (
     adopt_outcomes,
     continued_blocks,
     reuse_runs,
     whole_runs,
 )
-from orchestrator.home.sweeps import Sweep, create_sweep, recall_sweep
+from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.directories import Home
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords

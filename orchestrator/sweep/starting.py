@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from orchestrator.catalog.reading import find_sweep
+from orchestrator.history.known_code import check_resumed, check_reused
+from orchestrator.history.known_runs import check_same, continued_blocks, find_unfinished, reusable
+from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.known_code import check_resumed, check_reused
-from orchestrator.home.known_runs import check_same, continued_blocks, find_unfinished, reusable
 from orchestrator.home.new_home import make_home
-from orchestrator.home.sweeps import Sweep, load_sweep
 from orchestrator.record.store import choose
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from orchestrator.home.journal import Asked, Ended, Journal, Stopped, read_request
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.journal import Asked, Ended, Journal, Stopped, read_request
+from orchestrator.history.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Member, Plan, job_of
 from orchestrator.search.base import Request, Searcher
 from orchestrator.space.runs import Run, search_points

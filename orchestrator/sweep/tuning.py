@@ -10,9 +10,9 @@ from dataclasses import replace
 from operator import attrgetter
 
 from orchestrator.engine.campaign import Campaign
+from orchestrator.history.journal import Journal, Memory, Tuned
+from orchestrator.history.sweeps import Sweep, write_spec
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.journal import Journal, Memory, Tuned
-from orchestrator.home.sweeps import Sweep, write_spec
 from orchestrator.space.runs import Run
 from orchestrator.space.tuning_settings import Tune, values_text
 from orchestrator.sweep.driving import Drive

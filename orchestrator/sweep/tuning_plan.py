@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from orchestrator.home.journal import Journal
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.journal import Journal
+from orchestrator.history.sweeps import Sweep
 from orchestrator.space.runs import Run
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_study import Study, Tuner, learning_point

@@ -18,7 +18,7 @@ inequality), however often one looks and whenever one stops.
 An earlier analysis may have used some of the same runs, and the sizes or the bar may have been chosen after seeing
 them. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)), so
 that this analysis decides wrongly with at most 1 / (k + 1) of the usual probability
-(:mod:`orchestrator.home.earlier_looks`).
+(:mod:`orchestrator.history.earlier_looks`).
 
 A direction is decided over all sizes together: at some of the sizes tried, one side learns more often. Where that is,
 the *parts* say (:class:`~orchestrator.transition.comparison.Part`): the sizes tried, in up to three ranges, each with

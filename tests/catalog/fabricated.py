@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from orchestrator.history.journal import Answered, Asked, Ended, Journal
+from orchestrator.history.sweeps import Sweep, create_sweep
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Answered, Asked, Ended, Journal
 from orchestrator.home.run_files import ARRAYS, packed_arrays
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep, create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import Block

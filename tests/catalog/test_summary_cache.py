@@ -17,10 +17,10 @@ from orchestrator.catalog import summary_cache
 from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.catalog.summary import Summary, summarize
 from orchestrator.catalog.summary_cache import directory, find, forget, keep, read_summary
+from orchestrator.history.journal import Answered, Ended, Journal, Stopped
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Answered, Ended, Journal, Stopped
 from orchestrator.home.run_files import ProbeResult, write_result
-from orchestrator.home.sweeps import UnreadableError
 from orchestrator.machine.state import State
 from orchestrator.site.pages import SweepPages
 from orchestrator.trusted_code import trust

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from orchestrator.history.journal import Ended, read_journal
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}

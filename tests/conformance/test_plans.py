@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.history.journal import Journal
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.job_list import JobList
 from orchestrator.machine.jobs import Job, Plan, job_of
 from orchestrator.space.problem import searcher_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from orchestrator.engine.messages import StackJob
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.search.base import Request
 
 

@@ -23,10 +23,10 @@ import pytest
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.messages import StackReport
+from orchestrator.history.journal import Journal
+from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
-from orchestrator.home.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.machine.resources import Resources
 from orchestrator.search.base import Request

@@ -11,12 +11,12 @@ import pytest
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import RunReport, StackReport
+from orchestrator.history.journal import Ended, Journal, Stopped, read_journal, read_request, recall
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.jobs import Job, Stack
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of

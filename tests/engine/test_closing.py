@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError

@@ -13,9 +13,9 @@ import pytest
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.local_engine import LocalEngine
+from orchestrator.history.journal import Journal
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.stacks import StackSizes

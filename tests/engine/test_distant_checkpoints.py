@@ -10,9 +10,9 @@ import pytest
 from orchestrator.engine.distant_checkpoints import DepotError
 from orchestrator.engine.messages import FarewellError, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.jobs import Setup, stack_id
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space

@@ -14,8 +14,8 @@ from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.history.journal import Journal
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
 from orchestrator.machine.job_list import JobList
 from orchestrator.machine.jobs import Setup, job_of
 from orchestrator.machine.resources import Resources

@@ -14,10 +14,10 @@ from safetensors.numpy import save_file
 
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.journal import Ended, Journal, to_line
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Ended, Journal, to_line
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions

@@ -12,12 +12,12 @@ from safetensors.numpy import load
 
 from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.journal import read_request
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import read_request
 from orchestrator.home.run_files import read_arrays, read_outcome, read_results
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.jobs import Setup
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space

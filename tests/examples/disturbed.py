@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from orchestrator.history.journal import Ended, read_journal
 from orchestrator.home.checkpoints import read_progress
-from orchestrator.home.journal import Ended, read_journal
 from tests.cli.program import line
 from tests.sweep.sweeps import ended, only_sweep
 from tests.waiting import wait_for

@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from orchestrator.home.archive import LAYOUT, MARK
+from orchestrator.history.archive import LAYOUT, MARK
+from orchestrator.history.journal import CHECKSUM
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import CHECKSUM
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import seal

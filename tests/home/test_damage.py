@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.journal import Begun, to_line
+from orchestrator.history.sweeps import UnreadableError, load_sweep
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Begun, to_line
 from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of
-from orchestrator.home.sweeps import UnreadableError, load_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.history.archive import import_home
+from orchestrator.history.journal import Answered, Journal, read_journal
+from orchestrator.history.sweeps import REPORT, create_sweep
 from orchestrator.home import foreign_database
-from orchestrator.home.archive import import_home
 from orchestrator.home.checkpoints import CHECKPOINT, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import Home, last_written
 from orchestrator.home.inspection import foreign_things
-from orchestrator.home.journal import Answered, Journal, read_journal
 from orchestrator.home.run_files import OUTCOME, read_results, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, flaw_of
-from orchestrator.home.sweeps import REPORT, create_sweep
 from orchestrator.system.errors import UserError
 from orchestrator.system.printing import clean
 from tests.catalog.fabricated import failed, write_sweep
@@ -357,7 +357,11 @@ def test_a_disk_that_fills_while_a_sweep_is_created_leaves_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            *(("orchestrator.home.sweeps.replace_whole", fail) if full == "space.yaml" else (Journal, "append", fail))
+            *(
+                ("orchestrator.history.sweeps.replace_whole", fail)
+                if full == "space.yaml"
+                else (Journal, "append", fail)
+            )
         )
         with pytest.raises(OSError, match=message):
             create_sweep(spec(), home)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import load_sweep
 from orchestrator.space.spaces import load_space
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import SweepError

@@ -11,10 +11,10 @@ import pytest
 
 import orchestrator as o
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.home.archive import FOREIGN, Copied, export_home, import_home
+from orchestrator.history.archive import FOREIGN, Copied, export_home, import_home
+from orchestrator.history.journal import Asked, Ended, Journal, read_journal
+from orchestrator.history.known_runs import find_unfinished, newest_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Asked, Ended, Journal, read_journal
-from orchestrator.home.known_runs import find_unfinished, newest_sweep
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.reading import StoredSweep, read_sweeps
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import UnreadableError
 from tests.cli.program import Program
 from trainables.base import Status
 

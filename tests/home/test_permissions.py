@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from orchestrator.doctor.machine import home_directory
-from orchestrator.home.archive import export_home
+from orchestrator.history.archive import export_home
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.new_home import make_home, planted_by
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of, seal
-from orchestrator.home.sweeps import Sweep
 from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep

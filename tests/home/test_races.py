@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog import export
-from orchestrator.home.archive import export_home
+from orchestrator.history.archive import export_home
+from orchestrator.history.journal import Asked, Journal
 from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import open_plain
-from orchestrator.home.journal import Asked, Journal
 from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from orchestrator.record import mlflow_tracker
@@ -29,7 +29,7 @@ from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, opened_parent, remove_tree, replace_whole, whole_directory
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
-from tests.home.test_archive import contents
+from tests.history.test_archive import contents
 from tests.record.suite import sweep_record
 from trainables.base import Evaluation
 

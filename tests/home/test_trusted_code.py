@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from orchestrator import trusted_code as trusting
+from orchestrator.history.journal import Begun, to_line
+from orchestrator.history.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Begun, to_line
-from orchestrator.home.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
 from orchestrator.system.permissions import writable_by_others
 from orchestrator.trusted_code import (
     is_in_sweep,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS
-from orchestrator.home.sweeps import Sweep
 from orchestrator.machine.state import State
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import Tracker

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from orchestrator.catalog.reading import StoredSweep
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure

@@ -21,8 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from orchestrator.history.sweeps import REPORT
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import REPORT
 from orchestrator.site.mlflow_proxy import MlflowPage
 from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import MLFLOW, free_port, serving

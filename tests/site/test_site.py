@@ -20,9 +20,9 @@ import pytest
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import mixes_of, summarize
+from orchestrator.history.journal import Answered, Journal
+from orchestrator.history.sweeps import REPORT, ask_to_stop
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Answered, Journal
-from orchestrator.home.sweeps import REPORT, ask_to_stop
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.figures.comparisons import PHONE_IN

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import orchestrator as o
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.system.errors import UserError

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from orchestrator.history.journal import Memory
+from orchestrator.history.sweeps import load_sweep, recall_sweep
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.journal import Memory
-from orchestrator.home.sweeps import load_sweep, recall_sweep
 from orchestrator.report.answer import Answer
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec

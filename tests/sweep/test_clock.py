@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.history.journal import Journal
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Journal
-from orchestrator.home.sweeps import create_sweep
 from orchestrator.machine.jobs import Job
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of

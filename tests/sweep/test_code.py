@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import seal
-from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run import run_sweep

@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import summarize
+from orchestrator.history.journal import Asked, Ended, read_journal, recall
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Asked, Ended, read_journal, recall
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.findings import evidence_words
 from orchestrator.search.base import requests_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.archive import export_home, import_home
+from orchestrator.history.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.spaces import load_space, open_space

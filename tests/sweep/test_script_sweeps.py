@@ -142,9 +142,9 @@ def test_an_interrupted_sweep_can_be_inspected_and_archived(
     assert list((tmp_path / "other").rglob("output.txt"))
     assert not list((tmp_path / "other").rglob("work"))
     # An archive of somebody else may have such files, and may claim to continue a sweep of this user.
-    monkeypatch.setattr("orchestrator.home.archive.WORK", "none")
+    monkeypatch.setattr("orchestrator.history.archive.WORK", "none")
     run("home", "export", "other.tar").succeeded()
-    monkeypatch.setattr("orchestrator.home.archive.WORK", "work")
+    monkeypatch.setattr("orchestrator.history.archive.WORK", "work")
     run("home", "import", "other.tar", "--home", "third").succeeded()
     assert not list((tmp_path / "third").rglob("work"))
     assert run("status", "--home", "other").succeeded()

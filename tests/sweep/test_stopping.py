@@ -11,9 +11,9 @@ import pytest
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
+from orchestrator.history.journal import Begun, read_journal, to_line
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Begun, read_journal, to_line
 from orchestrator.report.words.findings import caveats
 from orchestrator.report.words.transitions import verdict_line
 from orchestrator.site.pages import SweepPages

@@ -12,9 +12,9 @@ from mlflow import MlflowClient
 
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
-from orchestrator.home import sweeps
+from orchestrator.history import sweeps
+from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import load_sweep
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError, UserError

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_outcome
-from orchestrator.home.sweeps import load_sweep
 from orchestrator.record import store
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from orchestrator.cost import cost_of
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import answer_table
 from orchestrator.report.figures.comparisons import PHONE_IN, main_figure

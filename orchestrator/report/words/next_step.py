@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from orchestrator.home.sweeps import Sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned
 from orchestrator.search.pairs import Aim

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from orchestrator.history.journal import Begun, Ended, read_journal
+from orchestrator.history.known_runs import usable_requests
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Begun, Ended, read_journal
-from orchestrator.home.known_runs import usable_requests
 from orchestrator.home.run_files import read_origin
-from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 

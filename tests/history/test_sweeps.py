@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalog.reading import StoredSweep, read_known
+from orchestrator.history.sweeps import UnreadableError, create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.sweeps import UnreadableError, create_sweep
 from tests.catalog.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec

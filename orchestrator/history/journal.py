@@ -136,7 +136,7 @@ class _Git:
 
 @dataclass(frozen=True)
 class _Environment:
-    """Form of the environment in the first line (home/sweeps.py, :func:`describe_environment`)."""
+    """Form of the environment in the first line (history/sweeps.py, :func:`describe_environment`)."""
 
     versions: dict[str, str] = field(default_factory=dict)
     git: _Git | None = None
@@ -153,7 +153,7 @@ Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 @dataclass(frozen=True)
 class Memory:
-    """State of a sweep on disk. Only :func:`~orchestrator.home.sweeps.recall_sweep` reads its runs. Without them,
+    """State of a sweep on disk. Only :func:`~orchestrator.history.sweeps.recall_sweep` reads its runs. Without them,
     ``state`` does not tell a sweep whose runs all failed from an interrupted one.
 
     Attributes:

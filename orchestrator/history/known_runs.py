@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from orchestrator.history.journal import Asked, Ended, Journal, Memory, recall
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Asked, Ended, Journal, Memory, recall
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.search.base import Request
 from orchestrator.space.runs import IMPORTED, Run
 from orchestrator.space.spec import SweepSpec, differences

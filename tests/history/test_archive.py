@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home import archive
-from orchestrator.home.archive import MARK, Copied, export_home, import_home
+from orchestrator.history import archive
+from orchestrator.history.archive import MARK, Copied, export_home, import_home
+from orchestrator.history.journal import Asked, Journal, recall
 from orchestrator.home.directories import Home
-from orchestrator.home.journal import Asked, Journal, recall
 from orchestrator.home.run_files import ORIGIN, OUTCOME
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, seal

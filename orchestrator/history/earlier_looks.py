@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.history.journal import Asked, Ended, read_journal
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_text
-from orchestrator.home.journal import Asked, Ended, read_journal
 from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec

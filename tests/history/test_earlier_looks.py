@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.catalog.answer_file import answer_text, check, read_answer
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.home.archive import export_home, import_home
+from orchestrator.history.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import conditions

@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from orchestrator.history.journal import SCHEMA, Begun, Ended, Entry, Journal, Memory, memory_of, read_journal
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
-from orchestrator.home.journal import SCHEMA, Begun, Ended, Entry, Journal, Memory, memory_of, read_journal
 from orchestrator.home.run_files import ProbeResult, read_results, read_run
 from orchestrator.machine.jobs import Setup
 from orchestrator.search.base import Request

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.home.directories import Home
-from orchestrator.home.journal import (
+from orchestrator.history.journal import (
     Answered,
     Asked,
     Begun,
@@ -23,8 +22,9 @@ from orchestrator.home.journal import (
     recall,
     to_line,
 )
+from orchestrator.history.sweeps import create_sweep, recall_sweep
+from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.sweeps import create_sweep, recall_sweep
 from orchestrator.search.base import Request
 from orchestrator.transition.evidence import Block
 from tests.sweep.sweeps import spec
@@ -119,7 +119,7 @@ def test_every_flipped_bit_is_detected(tmp_path_factory: pytest.TempPathFactory,
 
 def test_pairs_without_end_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evidence takes time for each pair, and every listing adds it up."""
-    monkeypatch.setattr("orchestrator.home.journal.MOST_BLOCKS", 5)
+    monkeypatch.setattr("orchestrator.history.journal.MOST_BLOCKS", 5)
     files = Home(tmp_path).sweep("a-1")
     files.directory.mkdir(parents=True)
     blocks = tuple(Block("add+prod", "add", 8, 8, seed) for seed in range(4))
