@@ -87,7 +87,7 @@ def search_offered(module_name: str) -> None:
     if _here in usable and _here not in sys.path:
         sys.path.append(_here)  # At the end: its modules do not replace those of a library or of this program.
     for folder in reversed([folder for folder in usable if folder in _offered]):
-        search_in(folder)
+        _search_first_in(folder)
 
 
 def _is_open_to_all(folder: str) -> bool:
@@ -98,10 +98,16 @@ def _is_open_to_all(folder: str) -> bool:
 
 
 def search_in(folder: str) -> None:
-    """Find modules in a folder, and before those of the same name in folders that were named earlier.
+    """Find modules in a folder, and before those of the same name in folders that were named or offered earlier.
 
     Installed modules are still found first, so that the folder hides none of them.
     """
+    # A specification keeps its folder, whichever search space was opened since.
+    _offered.clear()
+    _search_first_in(folder)
+
+
+def _search_first_in(folder: str) -> None:
     global _current
     _current = folder
     last = sys.path[-1] if sys.path else ""
