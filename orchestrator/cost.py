@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
-from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes
+from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes, choose_stacks
 from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.transition.types import Point
 from trainables.base import Arm, Family, RunConfig, Speed
@@ -148,6 +149,26 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
         tuning_runs=tuning_runs,
         tuning_seconds=tuning_s,
     )
+
+
+def plan_json(spec: SweepSpec, hardware: Hardware) -> dict[str, Any]:
+    """Return a sweep and its expected cost on ``hardware`` as plain JSON values, with names that do not change between
+    versions. Times are in seconds."""
+    spec = choose_stacks(spec, hardware)
+    plan = make_plan(spec, hardware)
+    return {
+        "space": spec.name,
+        "variant": spec.variant,
+        "profile": spec.profile,
+        "device": spec.resources.device,
+        "stacks_at_once": plan.stacks_at_once,
+        "runs": {"at_best": plan.runs_at_best, "at_worst": plan.runs_at_worst, "at_most": plan.runs_at_most},
+        "seconds": {"at_best": plan.seconds_at_best, "at_worst": plan.seconds_at_worst},
+        "tuning": {"runs": plan.tuning_runs, "seconds": plan.tuning_seconds},
+        "flops": plan.flops,
+        "disk_bytes": plan.disk_bytes,
+        "sizes": list(map(asdict, plan.sizes)),
+    }
 
 
 def run_seconds(spec: SweepSpec) -> dict[int, float]:

@@ -240,6 +240,21 @@ def test_only_the_doctor_knows_a_kind_of_model() -> None:
     assert importers == {"orchestrator.doctor.gpu", "orchestrator.doctor.machine"}
 
 
+def names_assigned_twice(source: str) -> list[str]:
+    """Return the constants that a module assigns more than once at its top level."""
+    targets = [node.targets[0] for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def test_no_module_assigns_a_constant_twice() -> None:
+    """A reader who changes the first would change nothing."""
+    assert names_assigned_twice("A = 1\nB = 2\nA = 3\nif B:\n    B = 4\n") == ["A"]
+    paths = [path for folder in ("orchestrator", "trainables") for path in (ROOT / folder).rglob("*.py")]
+    twice = {str(path.relative_to(ROOT)): names_assigned_twice(path.read_text()) for path in paths}
+    assert {path: names for path, names in twice.items() if names} == {}
+
+
 def test_imports_have_no_cycles() -> None:
     """Imports for type checking count too."""
     known = dict(entry for folder in ("orchestrator", "trainables") for entry in modules(folder))

@@ -125,7 +125,7 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         curve = outcome.curve
         errors = [outcome.error.strip()] if outcome.error else []
         errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
-    facts |= {key: str(value) for key, value in flatten(plain_value(run.config.settings)).items()}
+    facts |= {name: str(value) for name, value in flatten(plain_value(run.config.settings)).items()}
     tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]
     return Group(labeled(facts), Text(), _curve_table(curve), *tracebacks)
 

@@ -24,6 +24,7 @@ from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
+    Json,
     NewestSweep,
     OneSweep,
     open_sweep,
@@ -53,13 +54,18 @@ from orchestrator.trusted_code import digest_of_script
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
-def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
+def sweeps_command(
+    home: HomeOption = HOME,
+    state: Annotated[State | None, typer.Option(help="List only the sweeps in this state.")] = None,
+    json_: Json = False,
+) -> None:
     """List all sweeps: state, findings, size on disk."""
     place = Home(home.resolve())
     sweeps = [read_summary(place, sweep_id) for sweep_id in place.sweep_ids()]
+    if state is not None:  # The state of an unreadable sweep is not known.
+        sweeps = [sweep for sweep in sweeps if not isinstance(sweep, UnreadableError) and sweep.state == state.value]
     if json_:
         values = [
             {"id": sweep.id, "state": "unreadable", "why": sweep.why}
@@ -70,6 +76,8 @@ def sweeps_command(home: HomeOption = HOME, json_: Json = False) -> None:
         echo(json.dumps(values))
     elif sweeps:
         wide_console().print(sweeps_view(sweeps))
+    elif state is not None:
+        echo(f"{place.root} has no {state.value} sweep")
     else:
         echo(no_sweep(place))
 

@@ -54,6 +54,7 @@ def as_in_run(name: str, **settings: Any) -> Any:
 
 
 HomeOption = Annotated[Path, as_in_run("home", parser=_home)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
 def with_options(

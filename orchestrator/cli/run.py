@@ -17,6 +17,7 @@ from rich.text import Text
 from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
+    Json,
     OneSweep,
     SpaceName,
     hardware_at,
@@ -26,6 +27,7 @@ from orchestrator.cli.options import (
     wide_console,
     with_options,
 )
+from orchestrator.cost import plan_json
 from orchestrator.history.journal import recall
 from orchestrator.history.known_runs import newest_sweep
 from orchestrator.history.sweeps import ask_to_stop
@@ -89,8 +91,8 @@ def _spaces_view() -> RenderableType:
 
 
 @with_options(SizedOptions)
-def plan_command(space: SpaceName, options: SizedOptions) -> None:
-    """Print what a sweep would cost, without starting it.
+def plan_command(space: SpaceName, options: SizedOptions, json_: Json = False) -> None:
+    """Print what a sweep would cost, without starting it. With --json, a list with an entry for each variant.
 
     Example:
 
@@ -101,12 +103,17 @@ def plan_command(space: SpaceName, options: SizedOptions) -> None:
     has_expected = bool(expectations_of(open_space(space).files[0]))  # They may be about any variant.
     specs = load_variants(space, options, hardware, most=None if has_expected else MOST_PLANS)
     _check_expected(space, options, specs, hardware)
-    for spec in specs[:MOST_PLANS]:
+    planned = specs[:MOST_PLANS]
+    for spec in planned:
         spec.check_device()
         spec.check_startable()
-        print_plan(spec, hardware, console)
+        if not json_:
+            print_plan(spec, hardware, console)
+    if json_:
+        echo(json.dumps([plan_json(spec, hardware) for spec in planned]))
     if options.variant is None and (others := variant_names(space, options.profile, hardware)[MOST_PLANS:]):
-        echo(f"{counted(len(others), 'more variant')} not planned here: add --variant NAME, such as {others[0]}")
+        more = f"{counted(len(others), 'more variant')} not planned here: add --variant NAME, such as {others[0]}"
+        echo(more, err=json_)
 
 
 @with_options(RunOptions, home=HomeOption)

@@ -36,8 +36,8 @@ from trainables.probes.base import load_probe
 SHORTEST_S = 0.1
 """Minimum seconds of training between two reports: enough for some steps."""
 LONGEST_S = 5.0
-"""Maximum seconds of training between two reports where evaluations are further apart, because somebody who stops a
-sweep waits for the next one."""
+"""Maximum seconds of training between two reports if evaluations are further apart. A user who stops a sweep waits for
+the next report."""
 
 
 class StackWorker:

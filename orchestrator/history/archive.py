@@ -95,6 +95,8 @@ def export_home(home: Home, path: Path) -> Copied:
     def add(name: str, content: Callable[[], Content]) -> None:
         try:
             _add(archive, content())
+        except UserError:
+            raise  # It is a ValueError, too, but has its own advice.
         except ValueError as error:
             raise UserError(f"{name} cannot be exported: {error}. Delete that file if you did not make it") from error
         except NotADirectoryError as error:
@@ -128,9 +130,10 @@ def _add(archive: tarfile.TarFile, content: Content) -> None:
     """Add files without user names. Raises :class:`UserError` for a name that an import would refuse."""
     for name, data, written in content:
         if name != MARK and not _is_plain(name):
-            raise UserError(
-                f"{name} cannot be exported: rename its directory, with letters, digits, '.', '-' and '_' only"
-            )
+            is_long = any(len(part.encode()) > LONGEST_PART for part in name.split("/"))
+            long = f"a name in this path has more than {LONGEST_PART} bytes: shorten it"
+            odd = "rename its directory, with letters, digits, '.', '-' and '_' only"
+            raise UserError(f"{name} cannot be exported: {long if is_long else odd}")
         member = tarfile.TarInfo(name)
         member.size, member.mtime = len(data), int(written)
         archive.addfile(member, io.BytesIO(data))

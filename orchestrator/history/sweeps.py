@@ -308,7 +308,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             search_in(begun.folder)  # Another sweep's folder may have a module of the same name.
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
-        # Where training data are kept is for the reader to say: a directory of the author could have other data.
+        # The sweep's author chose this directory, which may contain other data here: the reader names another.
         spec = spec.substitute(resources=spec.resources.model_copy(update={"scratch": None}))
     except OSError as error:
         raise UnreadableError.of(files, error) from error

@@ -39,17 +39,20 @@ class Content:
     """A record: pure values about a sweep, a run or a result.
 
     Attributes:
-        tags: Text by name. ``kind`` and ``sweep`` are always there; ``status`` is ``failed`` for a failed run.
+        tags: Text by name. Every record has ``kind`` (``sweep``, ``run`` or ``transition``) and ``sweep``, but an
+            answer (:meth:`Tracker.end`) has neither. ``status`` is ``failed`` for a failed run.
         params: What the recorded work was given, as text by name.
         samples: Finite numbers.
         note: A description in Markdown.
         texts: Artifacts by name, as text.
-        files: Artifacts by name, as files that exist while the record is written.
+        files: Artifacts by name, which may have a folder (``probes/NAME.npz``), as files that exist while the record is
+            written.
         seconds: Duration of the recorded work.
         ended: End of the recorded work (ISO 8601, UTC). Of a sweep's own record, it is the start of the sweep.
         group: Name of what the sweep belongs to, such as its search space.
-        draw: Draws pictures in a directory, which are artifacts, too. It takes long, so a tracker calls it only for a
-            record that it writes.
+        draw: Draws pictures in a directory, and returns their paths by name. They are artifacts, too, but a tracker may
+            do without them. It takes long, so a tracker calls it only for a record that it writes. It may raise any
+            exception: then the record is kept without pictures (:func:`orchestrator.report.drawing.try_to_draw`).
     """
 
     name: str
@@ -96,23 +99,29 @@ class Tracker(ABC):
 
     1. *Keep before you return.* When a method returns, another process finds the record in the store, with every
        parameter, tag, text, file and sample. Each sample keeps its step; samples of one name at several steps are a
-       curve.
+       curve. A file is kept as a copy or, if its readers have the home, as its path.
     2. *Write a record once.* A record whose identity (:attr:`Content.identity`) and digest the store has is not written
-       again, also by another object or process. ``note``, ``ended`` and files are then left as they were.
+       again, also by another object or process. ``note``, ``ended`` and files are then left as they were. Demand 5 has
+       an exception.
     3. *Replace what has changed.* A record replaces one with the same identity and another digest: readers find only
        the later. Identities differ if only the mix differs, because two mixes may share a run.
     4. *Take any order.* ``keep`` and ``end`` come without ``begin`` when another process has called it, or never: then
        they record the sweep first. Several sweeps, in several processes, may share a store, and do not disturb each
        other.
-    5. *Follow the state.* After ``begin`` the sweep's record is running; after ``end`` it has the given state and the
-       additions of the answer. Both may be called again, in turns. The last call counts.
+    5. *Follow the state.* A record of ``keep`` is finished, or failed if its tag ``status`` is ``failed``. The sweep's
+       own record is running after ``begin``; after ``end`` it has the given state and the additions of the answer. Both
+       may be called again, in turns, and the last call counts. Equal digests do not mean that nothing is to be written
+       here: the state may have changed, and ``end`` is called again with the same answer when its figures have been
+       drawn, which are then added. Between ``begin`` and the next ``end``, the store may have the earlier answer or
+       none.
     6. *Fail with* ``StoreError``, which says which store and why, without passwords. Nothing half-written is found as
        a record afterwards, and the same call, repeated with the same object or another, completes the record.
 
     One thread uses the object. ``Content`` and its files come from this program; what is in the store may have been
     written by others, so it is data: check it where it is read.
 
-    The suite tests/record/suite.py checks these demands on any tracker.
+    The suite tests/record/suite.py checks these demands on any tracker. ``json_lines.py`` is a complete one in a file,
+    and ``tests/record/csv_files.py`` a shorter one in several.
     """
 
     @abstractmethod
@@ -125,4 +134,12 @@ class Tracker(ABC):
 
     @abstractmethod
     def end(self, sweep: Content, answer: Content, state: State) -> None:
-        """Record the end of a sweep. ``answer`` has what its record gets in addition; tags replace those of before."""
+        """Record the end of a sweep.
+
+        Args:
+            sweep: The sweep's own record, as for :meth:`begin`.
+            answer: Additions to that record, not a record by itself. Its tags replace those of the same names, its note
+                replaces the sweep's, its texts and files are added, and its ``ended`` is the end of the sweep. It has
+                no parameters or samples, and its name is not used.
+            state: State of the sweep from now on.
+        """

@@ -98,8 +98,8 @@ class PairDesign:
 
     @property
     def is_served(self) -> bool:
-        """Return True if the comparison has so many open blocks that they should decide it. More of them would be
-        placed without knowing what these show, and trained in vain."""
+        """True if the open blocks of the comparison should suffice to decide it. Further blocks would be placed without
+        knowing what these show, and probably be trained in vain."""
         return len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._enough
 
     @cached_property
@@ -181,16 +181,16 @@ def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats
     """Return the expected growth of the log evidence from a pair at each size, and the value of that growth, both S.
 
     If curves cross, pairs at sizes where the mix is ahead and pairs at sizes where it is behind undo each other's
-    evidence. So choose one side, the one that is ahead over all sizes together, and value a size by the growth for that
-    side minus the growth for the other side there. The second part counts the more, the surer it is which side is
-    ahead: before the first pair not at all.
+    evidence. So choose the side that is ahead over all sizes together. The value of a size is the growth for that side
+    minus the growth for the other side. The subtracted part has a weight from 0 to 1: 0 before the first pair, and
+    larger the surer it is which side is ahead.
     """
     growth_DS = divergence(mix_DS, baseline_DS)
     sign_DS = np.sign(mix_DS - baseline_DS)
     lead = float(np.sign((growth_DS * sign_DS).sum(axis=1)).mean())
     side = 1.0 if lead >= 0 else -1.0
     ahead_S, behind_S = ((growth_DS * (sign_DS == sign)).mean(axis=0) for sign in (side, -side))
-    # Where no size has a positive value, the search still goes on, at the size with the largest growth.
+    # If no size has a positive value, the search continues at the size with the largest growth for the chosen side.
     value_S: Floats = np.maximum(ahead_S - abs(lead) * behind_S, SMALLEST_VALUE * ahead_S)
     return growth_DS.mean(axis=0), value_S
 

@@ -148,8 +148,8 @@ class Pairs(Searcher):
     def is_closed(self, pair: Compared) -> bool:
         """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.
 
-        Its open blocks then stay incomplete, which takes nothing from a decision: the pairs before them made it.
-        Searches that continue after a decision need the open blocks, because later pairs count only after them.
+        Its open blocks then stay incomplete. The decision still holds, because the pairs before them made it. A search
+        that continues after a decision does need its open blocks: later pairs count only once these are complete.
         """
         if self.settings.aim != "decide":
             return False

@@ -130,20 +130,22 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
     error = spec.search.settings.get("error", ERROR)
     learned = learned_runs(results, spec.search.settings.get("learned", LEARNED))
     family = spec.make_family()
-    own = {
+    blocks_of = {
         mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]
         for mix, baseline in problem_of(spec).comparisons
     }
     return {
-        mix: compare(counted(asked, learned), family.parameters, error, spec.looks.get(mix, 0))
-        for mix, asked in own.items()
-        if asked
+        mix: compare(counted(requested, learned), family.parameters, error, spec.looks.get(mix, 0))
+        for mix, requested in blocks_of.items()
+        if requested
     }
 
 
 def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
-    """Return the comparisons of a sweep that cannot be decided any more within their budget, by mix, except those that
-    have used up one that could have decided them."""
+    """Return, by mix, why comparisons of a sweep cannot be decided any more within their budget.
+
+    A comparison that could have been decided, and has used up its budget, is left out: it is simply undecided.
+    """
     searcher = searcher_of(spec, blocks)
     if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.
         return {}

@@ -48,10 +48,11 @@ INTERRUPTED_TIMEOUT_S = 10.0
 def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
     """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
     :class:`SweepError` if every run failed."""
-    sweep, records = plan.sweep, plan.runs
-    errors = [run.outcome.error for run in records if run.outcome.status is Status.FAILED]
+    sweep = plan.sweep
+    runs = plan.runs
+    errors = [run.outcome.error for run in runs if run.outcome.status is Status.FAILED]
     result = _answer(plan)
-    if errors and len(errors) == len(records):
+    if errors and len(errors) == len(runs):
         record.end(result, State.FAILED)
         _close(recorder, options, RECORD_TIMEOUT_S)
         raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
@@ -59,10 +60,10 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
     plan.journal.append(Answered())
     print_answer(result, console)
     replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
-    if files := draw(sweep, result, records):
+    if files := draw(sweep, result, runs):
         record.end(result, State.FINISHED, files)
     clear_checkpoints(plan)
-    for line in remarks(sweep, result, records, options, plan.searcher):
+    for line in remarks(sweep, result, runs, options, plan.searcher):
         log.info(line)
     missing = _close(recorder, options, RECORD_TIMEOUT_S)
     log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")

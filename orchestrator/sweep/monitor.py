@@ -91,10 +91,10 @@ class Monitor:
         self._training = [(self._request(run), self._open_share(run)) for run in whole]
         self._pace = self._pace_in_training(whole)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
-        for record in self._ended:
-            if record.config.label in counts:
-                counts[record.config.label][record.outcome.status] += 1
-        here = [record.outcome for record in self._ended if not record.trained_for]
+        for run in self._ended:
+            if run.config.label in counts:
+                counts[run.config.label][run.outcome.status] += 1
+        here = [run.outcome for run in self._ended if not run.trained_for]
         self._latest = Snapshot(
             target=spec.target,
             size_axis=spec.size_axis,
@@ -152,14 +152,14 @@ class Monitor:
         """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated after
         each run, and once a minute until the first run has ended. Constant updates would make the end jump."""
         now, ended = time.monotonic(), self._ended
-        trained = [record.outcome.measures for record in ended if not record.trained_for]
+        trained = [run.outcome.measures for run in ended if not run.trained_for]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)
         by_rate = None if computed else self._pace
         basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S)
         if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
-            planned = sum(self._expected.get(record.config.size, 0.0) for record in ended if not record.trained_for)
+            planned = sum(self._expected.get(run.config.size, 0.0) for run in ended if not run.trained_for)
             self._planned_pace = passed / planned if planned and computed else by_rate
             workers = self._campaign.slots
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -17,11 +17,15 @@ from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import exception_line
+from orchestrator.system.text import duration
 from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
+
+SHOWN_S = 1.0
+"""Shortest training of a run whose time is printed."""
 
 
 class Progress(StopRequests):
@@ -61,13 +65,19 @@ class Progress(StopRequests):
 
     def ended(self, run: Run) -> None:
         self._records.run_ended(run)
-        config, outcome = run.config, run.outcome
-        if outcome.status is Status.FAILED:
-            words = f"failed: {exception_line(outcome.error)}"
-        else:
-            is_phase = config.label not in self._sweep.spec.mix_named
-            tasks = list(outcome.accuracy) if is_phase else [self._sweep.spec.target]
-            accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-            origin = f", trained for {run.trained_for}" if run.trained_for else ""
-            words = f"{accuracies}, {outcome.status}, {outcome.steps} steps{origin}"
-        self._view.run_ended(config.label, config.size, config.seed, words)
+        config = run.config
+        is_phase = config.label not in self._sweep.spec.mix_named
+        tasks = list(run.outcome.accuracy) if is_phase else [self._sweep.spec.target]
+        self._view.run_ended(config.label, config.size, config.seed, ended_words(run, tasks))
+
+
+def ended_words(run: Run, tasks: Sequence[str]) -> str:
+    """Return how a run ended, with its scores on these tasks: ``add 0.98, finished, 900 steps in 35 s``."""
+    outcome = run.outcome
+    if outcome.status is Status.FAILED:
+        return f"failed: {exception_line(outcome.error)}"
+    accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
+    seconds = outcome.measures.get("seconds", 0.0)
+    took = f" in {duration(seconds)}" if seconds >= SHOWN_S else ""
+    origin = f", trained for {run.trained_for}" if run.trained_for else ""
+    return f"{accuracies}, {outcome.status}, {outcome.steps} steps{took}{origin}"

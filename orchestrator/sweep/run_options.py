@@ -18,16 +18,19 @@ from orchestrator.system.errors import UserError, unknown
 if TYPE_CHECKING:
     from orchestrator.space.overlays import Assignment
 
-UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
+UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+"""Seconds of each unit of a duration."""
+TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*")
+"""A number with its unit, one part of a duration."""
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return a duration such as ``2h``, ``45min`` or ``90s`` in seconds. Raises ``UserError`` for other text."""
-    match = TIME.fullmatch(text.strip())
-    if match is None:
-        raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
-    return float(match[1]) * UNITS[match[2]]
+    """Return a duration such as ``2h``, ``45min`` or ``1d 12h`` in seconds. Raises ``UserError`` for other text."""
+    parts = TIME.findall(text)
+    rest = TIME.sub("", text).strip()
+    if rest or not parts:
+        raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 1h 30min")
+    return sum(float(count) * UNITS[unit] for count, unit in parts)
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:

@@ -22,12 +22,6 @@ PARTS = 3
 """Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
 MOST_ODDS = 1e6
 """Odds above this are printed as ``over 1,000,000:1``."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 @dataclass(frozen=True)

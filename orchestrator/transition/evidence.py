@@ -16,13 +16,12 @@ direction. If the mixes are equally good, it exceeds 20 in either direction with
 inequality), however often one looks and whenever one stops.
 
 An earlier analysis may have used some of the same runs, and the sizes or the bar may have been chosen after seeing
-them. After k earlier analyses of some of the same runs, the product starts at 1 / (2 (k + 1)), so
-that this analysis decides wrongly with at most 1 / (k + 1) of the usual probability
-(:mod:`orchestrator.history.earlier_looks`).
+them. After k earlier analyses, the product therefore starts at 1 / (2 (k + 1)). This analysis then decides wrongly
+with at most 1 / (k + 1) of the usual probability (:mod:`orchestrator.history.earlier_looks`).
 
-A direction is decided over all sizes together: at some of the sizes tried, one side learns more often. Where that is,
-the *parts* say (:class:`~orchestrator.transition.comparison.Part`): the sizes tried, in up to three ranges, each with
-the evidence of its own pairs.
+A decision covers all sizes together: it says that one side learns more often at some of the sizes tried, but not at
+which. For that, *parts* (:class:`~orchestrator.transition.comparison.Part`) divide the sizes tried into up to three
+ranges, and each part has the evidence of its own pairs.
 
 This requires four rules, which searchers follow and ``tests/search/test_validity.py`` simulates:
 
@@ -42,7 +41,8 @@ against "the baseline needs at most r times the mix's parameters" for every r up
 parameters. This assumes that a larger model of the same mix does not learn less often. The hypotheses are nested, so
 they are refuted in turn without a correction.
 
-This module has the blocks and pairs, ``growth.py`` the factors, and ``comparison.py`` the decision.
+This module defines blocks and pairs. ``growth.py`` computes the factor of each pair and when the product decides, and
+``comparison.py`` the comparison that reports show.
 """
 
 from __future__ import annotations
@@ -55,32 +55,6 @@ ERROR = 0.05
 """Largest probability of a decision if both mixes are equally good."""
 LEARNED = 0.8
 """Share of the possible score above the best constant answer that a run must reach to count as learned."""
-ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
-"""Fixed alternatives: the probabilities that the better side and the other side learn."""
-PREDICTED = 0.5
-"""Weight of the alternative that earlier pairs predict."""
-NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
-LARGEST = 700.0
-"""Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
-LEARNED = 0.8
-"""Share of the possible score above the best constant answer that a run must reach to count as learned."""
-ALTERNATIVES = ((0.95, 0.05), (0.8, 0.2), (0.9, 0.5), (0.5, 0.1))
-"""Fixed alternatives: the probabilities that the better side and the other side learn."""
-PREDICTED = 0.5
-"""Weight of the alternative that earlier pairs predict."""
-NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
-LARGEST = 700.0
-"""Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 class Direction(StrEnum):

@@ -24,30 +24,6 @@ PREDICTED = 0.5
 """Weight of the alternative that earlier pairs predict."""
 NEAREST = 0.03
 """Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
-LARGEST = 700.0
-"""Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
-PREDICTED = 0.5
-"""Weight of the alternative that earlier pairs predict."""
-NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
-LARGEST = 700.0
-"""Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
-NEAREST = 0.03
-"""Minimum distance of predictions from 0 and 1, so that one surprise costs at most a factor of about 16."""
-LARGEST = 700.0
-"""Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
-MOST_ODDS = 1e6
-"""Odds above this are printed as ``over 1,000,000:1``."""
 
 
 class Growth:

@@ -33,6 +33,18 @@ def test_sweeps_lists_the_newest_first(run: Program, home: Path) -> None:
     assert all(row["disk_bytes"] > 0 for row in listed)
 
 
+def test_sweeps_can_be_listed_by_state(run: Program, tmp_path: Path) -> None:
+    finished = write_sweep(Home(tmp_path)).id
+    interrupted = write_sweep(Home(tmp_path), spec(name="other"), answered=False).id
+    write_sweep(Home(tmp_path), spec(name="torn")).files.spec.write_text("{")  # The state of this one is not known.
+    for state, sweep_id in (("finished", finished), ("interrupted", interrupted)):
+        listed = json.loads(run("sweeps", "--home", tmp_path, "--state", state, "--json").out)
+        assert [row["id"] for row in listed] == [sweep_id]
+    assert run("sweeps", "--home", tmp_path, "--state", "running").out == f"{tmp_path} has no running sweep\n"
+    assert "unreadable" in run("sweeps", "--home", tmp_path).out
+    assert "'finished'" in run("sweeps", "--home", tmp_path, "--state", "done").refused()
+
+
 def test_an_empty_home_has_no_sweeps(run: Program, tmp_path: Path) -> None:
     assert "has no sweep yet" in run("sweeps", "--home", tmp_path).out
     assert json.loads(run("sweeps", "--home", tmp_path, "--json").out) == []

@@ -215,9 +215,22 @@ def test_a_stopped_sweep_continues_elsewhere_from_its_checkpoint(stopped: Stoppe
 def test_a_name_that_no_home_imports_is_not_exported(home: Home, tmp_path: Path) -> None:
     sweep = home.sweep(home.sweep_ids()[0]).directory
     sweep.rename(sweep.with_name("my sweep"))
-    with pytest.raises(UserError, match=r"sweeps/my sweep/journal\.jsonl cannot be exported: rename its directory"):
+    with pytest.raises(
+        UserError, match=r"^sweeps/my sweep/journal\.jsonl cannot be exported: rename its directory"
+    ) as no:
         export_home(home, tmp_path / "new.tar.gz")
+    assert "Delete" not in str(no.value)  # It is the only copy of the sweep.
     assert not (tmp_path / "new.tar.gz").exists()
+
+
+def test_a_name_that_is_too_long_to_import_is_refused_once(home: Home, tmp_path: Path) -> None:
+    long = "a" * 240
+    [key, *_] = RunStore(home).stored_keys()
+    (RunStore(home).directory(key) / long).write_text("mine")
+    with pytest.raises(UserError) as refused:
+        export_home(home, tmp_path / "new.tar.gz")
+    why = "a name in this path has more than 230 bytes: shorten it"
+    assert str(refused.value) == f"runs/{key}/{long} cannot be exported: {why}"
 
 
 def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:

@@ -238,6 +238,29 @@ def completes_what_a_crash_cut_off(bench: Bench) -> None:
     assert sorted(kept.identity[2] for kept in bench.runs()) == ["k1", "k2", "k3"]
 
 
+def draws_only_what_it_writes(bench: Bench) -> None:
+    """A replay draws no picture again, and a picture that cannot be drawn costs the record nothing else."""
+    drawn = []
+
+    def draw(directory: Path) -> dict[str, Path]:
+        drawn.append(directory)
+        path = directory / "similarity.png"
+        path.write_bytes(b"\x89PNG")
+        return {path.name: path}
+
+    def fail(directory: Path) -> dict[str, Path]:
+        raise ValueError("the font is missing")
+
+    first = bench.open()
+    for tracker in (first, first, bench.open()):
+        tracker.keep(sweep_record(), replace(run_record("k1"), draw=draw))
+    assert len(drawn) <= 1
+    [kept] = bench.runs()
+    assert kept.artifacts == ({"similarity.png": b"\x89PNG"} if drawn else {})
+    first.keep(sweep_record(), replace(run_record("k2"), draw=fail))
+    assert sorted(kept.identity[2] for kept in bench.runs()) == ["k1", "k2"]
+
+
 CHECKS: tuple[Callable[[Bench], None], ...] = (
     keeps_every_part,
     tells_a_failed_run,
@@ -249,5 +272,6 @@ CHECKS: tuple[Callable[[Bench], None], ...] = (
     follows_the_state,
     fails_with_a_store_error,
     completes_what_a_crash_cut_off,
+    draws_only_what_it_writes,
 )
 """The contract, one function for each demand."""

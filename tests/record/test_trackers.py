@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections import defaultdict
@@ -24,6 +25,8 @@ from orchestrator.record.json_lines import RUNS, JsonLinesTracker, remove_lines
 from orchestrator.record.mlflow_tracker import ENDINGS, MlflowTracker
 from orchestrator.record.store import DATABASE, choose
 from orchestrator.record.tracker import Content, StoreError
+from tests.record import csv_files
+from tests.record.csv_files import CsvTracker, read_table
 from tests.record.suite import CHECKS, FIRST, SECOND, Bench, Kept, run_record, sweep_record
 
 Check = Callable[[Bench], None]
@@ -116,6 +119,54 @@ def mlflow_bench(empty: Path, directory: Path) -> Bench:
     files = directory / "files"
     files.mkdir()
     return Bench(lambda: MlflowTracker(store), read, outage, kill, files)
+
+
+def csv_bench(directory: Path) -> Bench:
+    """Return the bench of CSV files."""
+    store = directory / "store"
+    table = store / "records.csv"
+
+    @contextmanager
+    def outage() -> Iterator[None]:
+        """A file takes the place of the directory."""
+        aside = store.with_suffix(".aside")
+        if store.exists():
+            store.rename(aside)
+        store.write_text("")
+        yield
+        store.unlink()
+        if aside.exists():
+            aside.rename(store)
+
+    def kill(sweep: Content, record: Content) -> None:
+        """The process ends when it has written the record's files, and would replace the table."""
+        killed = patch.object(csv_files, "write_table", side_effect=KeyboardInterrupt)
+        with killed, pytest.raises(KeyboardInterrupt):
+            CsvTracker(store).keep(sweep, record)
+
+    def read_row(row: dict[str, str]) -> Kept:
+        curves = defaultdict[str, list[tuple[int, float]]](list)
+        samples = (store / "content" / row["samples"]).read_text(encoding="utf-8").splitlines()[1:]
+        for name, step, _, value in csv.reader(samples):
+            curves[name].append((int(step), float(value)))
+        artifacts = {
+            name: (store / "content" / content).read_bytes() for name, content in json.loads(row["artifacts"]).items()
+        }
+        identity = row["sweep"], row["kind"], row["key"], row["mix"]
+        ended = datetime.fromisoformat(row["ended"])
+        params, tags = json.loads(row["params"]), json.loads(row["tags"])
+        return Kept(identity, State(row["state"]), ended, params, tags, dict(curves), artifacts)
+
+    files = directory / "files"
+    files.mkdir()
+    return Bench(
+        lambda: CsvTracker(store), lambda: list(map(read_row, read_table(table).values())), outage, kill, files
+    )
+
+
+@every_check
+def test_csv_files_keep_the_contract(check: Check, tmp_path: Path) -> None:
+    check(csv_bench(tmp_path))
 
 
 @every_check
@@ -258,6 +309,14 @@ class BelievesItWrote(JsonLinesTracker):
             super().keep(sweep, record)
 
 
+class DrawsEveryTime(JsonLinesTracker):
+    """It draws before it looks whether it has the record, and keeps what it drew."""
+
+    def keep(self, sweep: Content, record: Content) -> None:
+        pictures = record.draw(self._path.parent)
+        super().keep(sweep, replace(record, files={**record.files, **pictures}))
+
+
 class ContinuesHalfALine(JsonLinesTracker):
     """It appends to what a crash has left."""
 
@@ -286,6 +345,7 @@ BROKEN = (
     (RaisesItsOwn, "fails_with_a_store_error"),
     (BelievesItWrote, "fails_with_a_store_error"),
     (ContinuesHalfALine, "completes_what_a_crash_cut_off"),
+    (DrawsEveryTime, "draws_only_what_it_writes"),
 )
 """Trackers with one bug each, and the check that finds it."""
 

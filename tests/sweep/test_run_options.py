@@ -28,6 +28,20 @@ def test_options_take_python_values(options: dict[str, Any], words: list[str]) -
     assert RunOptions(**from_python(options)).checked().words() == words
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("1.5h", 5400), ("1h30m", 5400), ("1h 30min", 5400), ("2d", 172_800), (" 1d 12 h ", 129_600)],
+)
+def test_a_time_limit_may_have_several_units(text: str, seconds: float) -> None:
+    assert RunOptions(max_time=text).checked().limit_s == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "1h 30", "h", "-1h", "1h-30min", "2 weeks", "1e3s"])
+def test_other_text_is_not_a_time_limit(text: str) -> None:
+    with pytest.raises(UserError, match="write a time such as"):
+        RunOptions(max_time=text).checked()
+
+
 @pytest.mark.parametrize(("given", "meant"), [(True, ""), (False, None), ("", ""), ("add-1", "add-1"), (None, None)])
 def test_resume_may_be_true(given: Any, meant: str | None) -> None:
     assert RunOptions(**from_python({"resume": given})).checked().resume == meant

@@ -98,9 +98,9 @@ def _is_open_to_all(folder: str) -> bool:
 
 
 def search_in(folder: str) -> None:
-    """Find modules in a folder, and before those of the same name in folders that were named or offered earlier.
+    """Let Python find the modules of a folder. They hide modules of the same name in folders of earlier calls and offers.
 
-    Installed modules are still found first, so that the folder hides none of them.
+    Installed modules are still found first, so the folder hides none of them.
     """
     # A specification keeps its folder, whichever search space was opened since.
     _offered.clear()
@@ -183,7 +183,8 @@ def reload_changed(module_name: str) -> None:
     files = _own_files(module_name)
     now = _hash_of_files(files)
     changed = max((file.stat().st_mtime for file in files.values()), default=0.0)
-    # Whoever imported the module may have changed it afterwards, but not before this program was imported.
+    # If this program did not import the module, the time of its import is unknown. Only files that changed after this
+    # program was imported can differ from the imported code.
     is_old = _known[module] != now if module in _known else changed > IMPORTED_AT
     if is_old:
         importlib.invalidate_caches()

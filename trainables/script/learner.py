@@ -27,8 +27,9 @@ from trainables.script.metrics import MetricReader, MixedStepsError, Point
 from trainables.script.options import ScriptOptions
 from trainables.script.process import Ended, FileReader, Kept, LogReader, NoFileError, ScriptProcess
 
-OWN = "sweep"
-"""Directory in a run's directory for output and points; ``checkpoint`` and ``out`` are the script's."""
+LOGS = "sweep"
+"""Directory for the script's output and the points read from it, in a run's directory. The script itself writes to
+``checkpoint`` and ``out`` next to it."""
 POINTS = "points.jsonl"
 """File with the points that were read, one JSON list per line."""
 LOOK_S = 0.02
@@ -115,7 +116,7 @@ class ScriptLearner(PointLearner):
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="script-"))
             self._is_temporary = True
-        logs = self._directory / OWN
+        logs = self._directory / LOGS
         for path in (logs, self._directory / "checkpoint", self._directory / "out"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._points = _read_points(logs / POINTS)
@@ -236,7 +237,7 @@ class ScriptLearner(PointLearner):
             command,
             Path(options.directory),
             placeholders.environment(values) | own,
-            self._directory / OWN,
+            self._directory / LOGS,
             memory_bytes=round(options.memory_gb * 1e9),
         )
 
@@ -247,9 +248,9 @@ class ScriptLearner(PointLearner):
         return self._points[-1].point.step if self._points else 0
 
     def _add(self, point: TimedPoint) -> None:
-        """Keep a point. Those of its step and of later ones are of a process that was killed since."""
+        """Keep a point. It replaces points at its step or later, which came from a process that has been killed."""
         assert self._directory is not None, "a run has a directory"
-        path = self._directory / OWN / POINTS
+        path = self._directory / LOGS / POINTS
         if point.point.step <= self._last_step:
             self._points = [one for one in self._points if one.point.step < point.point.step]
             write_whole(path, "".join(map(_line, self._points)))

@@ -17,8 +17,8 @@ from trainables.script.guard import FIRST, segments, started_at
 
 GRACE_S = 30.0
 """Seconds between SIGTERM and SIGKILL, in which a script may write a checkpoint."""
-MORE_S = guard.KILLED_S + 5.0
-"""Further seconds that its guard may need to end."""
+GUARD_ENDS_S = guard.KILLED_S + 5.0
+"""Seconds after :data:`GRACE_S` in which the guard must have killed the script and ended."""
 KILLS = frozenset({-1, -2, -9, -15, 129, 130, 137, 143})
 """Exit codes of a program that was ended from outside (SIGHUP, SIGINT, SIGKILL, SIGTERM), also as shells report it."""
 HIDDEN = ("RAY_", "TUNE_", "_MLFLOW_")
@@ -114,7 +114,7 @@ class ScriptProcess:
             os.close(self._control)
             self._control = -1
             with suppress(subprocess.TimeoutExpired):  # Its guard goes on without us.
-                self._guard.wait(self._grace_s + MORE_S)
+                self._guard.wait(self._grace_s + GUARD_ENDS_S)
             self.ended()
             os.close(self._status)
             if self._ended is None:

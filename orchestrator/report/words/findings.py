@@ -15,11 +15,11 @@ from orchestrator.transition.comparison import Comparison, Tallies, odds, rounde
 from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Synergy, Verdict
 
-SHOWN = 1.1
+LEAST_FACTOR = 1.1
 """Certified factors below this are not printed."""
 LEANING = 2.0
 """Minimum evidence for naming the direction of an undecided comparison."""
-SAME = 1e-4
+BUDGET_TOLERANCE = 1e-4
 """Relative tolerance for equal budgets, which are written with six digits."""
 
 
@@ -35,22 +35,22 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return a sentence with what was found about a mix, and the runs behind it."""
-    here, there = called(mix), called(answer.baseline_of(mix))
+    mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
     target, learned = answer.target, answer.words.learned
     comparison, claim = mix.comparison, claim_of(answer, mix)
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
-        return f"Nothing is decided: {here} and {there} were not trained in pairs."
+        return f"Nothing is decided: {mix_name} and {baseline_name} were not trained in pairs."
     equal = comparison.equal
-    head = f"No difference between {here} and {there} has been shown yet"
+    head = f"No difference between {mix_name} and {baseline_name} has been shown yet"
     if not equal.mix.tried or not equal.baseline.tried:
-        failed = here if equal.baseline.tried else there
+        failed = mix_name if equal.baseline.tried else baseline_name
         why = f"in every pair, the {failed} run failed" if equal.pairs else "no pair of equal size is complete"
         return f"{head}: {why}."
     sizes = _size_range(answer, sorted({*equal.mix.sizes, *equal.baseline.sizes}))
     models = f"{answer.words.run}s"
-    counts = f"{equal.mix} {here} {models} and {equal.baseline} {there} {models}"
+    counts = f"{equal.mix} {mix_name} {models} and {equal.baseline} {baseline_name} {models}"
     if claim is None:
         if not equal.mix.learned and not equal.baseline.learned:
             return f"{head}: at {sizes}, no {answer.words.run} of either mix {learned} {target} ({counts})."
@@ -60,16 +60,17 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 
 def _claim_sentence(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
     """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
-    here, there, words, comparison = called(mix), called(answer.baseline_of(mix)), answer.words, mix.comparison
+    mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
+    words, comparison = answer.words, mix.comparison
     assert comparison is not None, "a claim has a comparison"
     models, place, at = f"{words.run}s", claim.place, _place_words(answer, claim.place)
     larger, factor = _larger_words(answer, mix, claim), _certified(answer, mix, " times")
     if claim.is_about_parameters:
-        text = f"{here} needs {outcome_words(answer, mix)} than {there}" + (factor and f", {factor}")
-        counts = f"{place.mix} {here} {models} and {place.baseline} {there} {models}"
+        text = f"{mix_name} needs {outcome_words(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
+        counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
     more = "more" if claim.direction is Direction.FEWER else "less"
-    text = f"At {at}, {here} {models} {words.learned} {answer.target} {more} often than {there} {models}"
+    text = f"At {at}, {mix_name} {models} {words.learned} {answer.target} {more} often than {baseline_name} {models}"
     return f"{text}: {place.mix} against {place.baseline}{larger}."
 
 
@@ -84,7 +85,7 @@ def _contrary_sentence(answer: Answer, claim: Claim) -> tuple[str, ...]:
 def _larger_words(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
     """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
     comparison = mix.comparison
-    if comparison is None or (comparison.at_least or 0.0) < SHOWN:
+    if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
         return ""
     other = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
     times, certifying = rounded_down(comparison.at_least or 1), comparison.certifying
@@ -135,7 +136,7 @@ def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     if comparison is None or claim is None or not claim.is_about_parameters:
         return ""
     needs_more = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
-    if (comparison.at_least or 0.0) < SHOWN or not learned_by_half(needs_more):
+    if (comparison.at_least or 0.0) < LEAST_FACTOR or not learned_by_half(needs_more):
         return ""
     assert comparison.at_least is not None, "it was compared with a number"
     many = "fewer" if comparison.decided is Direction.FEWER else "as many"
@@ -185,9 +186,9 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
     lines = []
     for mix in answer.compared:
         parts = () if mix.comparison is None else mix.comparison.parts
-        here, there = called(mix), called(answer.baseline_of(mix))
+        mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
         for part in parts if len(parts) > 1 else ():
-            learned = f"{part.tallies.mix} {here} and {part.tallies.baseline} {there} {answer.words.run}s"
+            learned = f"{part.tallies.mix} {mix_name} and {part.tallies.baseline} {baseline_name} {answer.words.run}s"
             evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
             line = f"{_size_range(answer, part.sizes)}: {learned} {answer.words.learned}; {evidence}"
             lines.append(line + difference_words(answer, mix, part.sizes))
@@ -197,14 +198,14 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
 def difference_words(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
     """Return the mean difference of scores in the pairs of these sizes, ``; accuracy .12 higher on average``. It says
     more than the number of runs that learned where nearly all or none did."""
-    here, there = (
+    of_mix, of_baseline = (
         {(point.size, point.seed): point.accuracy for point in one.target.transition.points if point.size in sizes}
         for one in (mix, answer.baseline_of(mix))
     )
-    both = here.keys() & there.keys()
+    both = of_mix.keys() & of_baseline.keys()
     if not both:
         return ""
-    mean = sum(here[run] - there[run] for run in both) / len(both)
+    mean = sum(of_mix[run] - of_baseline[run] for run in both) / len(both)
     size = f"{abs(mean):.2f}".removeprefix("0")
     return f"; {answer.words.score} {size} {'higher' if mean >= 0 else 'lower'} on average"
 
@@ -310,14 +311,14 @@ def open_words(answer: Answer, mix: MixAnswer) -> str:
     claim, baseline = claim_of(answer, mix), answer.baseline_of(mix)
     if claim is None or claim.obstacle is None:
         return ""
-    here, there = called(mix), called(baseline)
+    mix_name, baseline_name = called(mix), called(baseline)
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
         Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, claim.direction)))),
         Obstacle.OVERLAP: "the intervals of their transitions overlap",
     }[claim.obstacle]
-    return f"Whether {here} needs {claim.direction} {answer.words.parameters} than {there} is open: {why}."
+    return f"Whether {mix_name} needs {claim.direction} {answer.words.parameters} than {baseline_name} is open: {why}."
 
 
 def _unplaced_words(names: list[str]) -> str:
@@ -329,8 +330,8 @@ def _unplaced_words(names: list[str]) -> str:
 def confounded(answer: Answer, mix: MixAnswer) -> str:
     """Return the unequal budget of a mix that needs more, ``saw 50% of add's examples of add``, or ``""``."""
     baseline = answer.baseline_of(mix)
-    same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=SAME)
-    same = same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=SAME)
+    same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=BUDGET_TOLERANCE)
+    same = same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=BUDGET_TOLERANCE)
     if same or mix.comparison is None or mix.comparison.decided is not Direction.MORE:
         return ""
     if same_seen:
