@@ -142,8 +142,10 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
 
 
 def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
-    """Return the comparisons of a sweep that cannot be decided any more within their budget, by mix, except those that
-    have used up one that could have decided them."""
+    """Return the comparisons of a sweep whose remaining budget is too small for a decision, by mix.
+
+    Comparisons that have used up a budget large enough for a decision are left out.
+    """
     searcher = searcher_of(spec, blocks)
     if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.
         return {}
