@@ -1,4 +1,8 @@
-"""The cost of a sweep: an estimate from a simulation of its searcher, and the cost so far."""
+"""The cost of a sweep: the estimate that ``plan`` prints, and the cost so far.
+
+The estimate comes from *rehearsals*: the sweep's own searcher runs to its end with invented outcomes, for each of
+several assumed transitions. (``simulation.py`` compares searchers, and predicts what more runs would decide.)
+"""
 
 from __future__ import annotations
 

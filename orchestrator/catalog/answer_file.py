@@ -274,7 +274,7 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
             raise UserError(f"the file's family {family!r} is not part of this program. {remedy}: --space FILE.yaml")
         raise unknown("family", str(family), BUILT_IN, where="the file")
     if left_out := sorted(set(LEFT_OUT) & file.space.keys()):
-        raise UserError(f"space.{left_out[0]} does not belong into the answer of a sweep")
+        raise UserError(f"space.{left_out[0]} does not belong in the answer of a sweep")
     resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
     try:
         spec = parse(SweepSpec, {**file.space, "resources": resources})
@@ -285,14 +285,14 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
 
 
 def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
-    """Raise :class:`UserError` for a run or pair that the search space does not have, or that is there twice."""
+    """Raise :class:`UserError` for a run or pair that the search space does not have, or that occurs twice."""
     mixes = spec.mix_named
     seen = set[Request]()
     for place, run in enumerate(file.runs):
         where = f"runs[{place}]"
         _check_cell(spec, where, run.mix, run.size, run.seed)
         if run.request in seen:
-            raise UserError(f"{where}: {run.mix}, size {run.size}, seed {run.seed} is there twice")
+            raise UserError(f"{where}: {run.mix}, size {run.size}, seed {run.seed} occurs twice")
         seen.add(run.request)
         tasks = () if run.has_failed else mixes[run.mix].tasks
         for name, scores in (("accuracy", run.accuracy), ("floor", run.floor)):
@@ -306,7 +306,7 @@ def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
         for mix, size, seed in block.runs:
             _check_cell(spec, where, mix, size, seed)
     if len(set(file.blocks)) < len(file.blocks):
-        raise UserError("a pair is there twice, so its evidence would count twice")
+        raise UserError("a pair occurs twice, so its evidence would count twice")
     if unknown_mixes := sorted(set(file.stopped) - set(mixes)):
         raise unknown("mix", unknown_mixes[0], mixes, where="stopped")
 

@@ -1,29 +1,50 @@
-"""Exports sweeps as tables, reports and comparisons. The names of columns never change,
-because notebooks rely on them.
+"""Exports sweeps as tables, reports and comparisons. The names of columns never change, because notebooks rely on them.
 
 ``runs``, one row per run:
-    ``sweep``, ``space``, ``variant``, ``profile``; ``key``, a hash of everything that changes the run's result; ``mix``
-    (the tasks trained together), ``size`` (on the size axis), ``seed``; ``status`` (finished, diverged or failed),
-    ``steps``, ``seconds`` (the run's share of its stack's training time); ``accuracy`` (the target's test score) and
-    ``floor`` (the best constant answer's score); ``parameters`` (all trainable ones), ``core_parameters`` (those in the
-    model's body); ``reused_from``, the sweep for which the run was trained, if it was another sweep or another mix;
-    then ``test_accuracy/TASK`` and ``floor/TASK`` for every task, ``tuned/SETTING`` for every setting that was tuned,
-    ``probe/PROBE/NUMBER``, and further measures by their own names (``measure/NAME`` if a column above has that name).
+    ``sweep``, ``space``, ``variant``, ``profile``: where the run is from
+    ``key``: a hash of everything that changes the run's result
+    ``mix``: the tasks trained together
+    ``size``, ``seed``: the size is on the size axis, such as n_embed
+    ``status``: finished, diverged or failed
+    ``steps``: optimizer steps taken
+    ``seconds``: the run's share of its stack's training time
+    ``accuracy``: the target's test score
+    ``floor``: the score of the best constant answer
+    ``parameters``: all trainable parameters
+    ``core_parameters``: those in the model's body
+    ``reused_from``: the sweep for which the run was trained, if it was another sweep or another mix
+    ``test_accuracy/TASK``, ``floor/TASK``: score and best constant answer of every task
+    ``tuned/SETTING``: every setting that was tuned
+    ``probe/PROBE/NUMBER``: numbers of probes
+    NAME: every other measure by its own name, or ``measure/NAME`` if a column above has that name
 
 ``curves``, one row per evaluation and task:
-    ``sweep``, ``key``, ``mix``, ``size``, ``seed``; ``step``, ``loss`` (in the family's unit),
-    ``task``, ``accuracy`` (validation); then ``measure/NAME`` for every other measure at that evaluation.
+    ``sweep``, ``key``, ``mix``, ``size``, ``seed``: the run
+    ``step``, ``loss``: the loss is in the family's unit
+    ``task``, ``accuracy``: the accuracy is the task's validation score
+    ``measure/NAME``: every other measure at that evaluation
 
 ``transitions``, one row per mix and task:
-    ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
-    ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with the suffixes ``_parameters``,
-    ``_core_parameters`` and (at accuracy 0.8) ``_absolute``; ``p_above``, ``p_below``;
-    ``tested_from``, ``tested_to``; ``runs``, ``diverged``, ``failed``; for the target in mixes other than the
-    baseline, the result of the pairs: ``decided`` (the side that the evidence favors: fewer, more or empty), ``claim``
-    (parameters: the mix needs fewer, or more; often: it was learned more often, or less often, at sizes ``claim_from``
-    to ``claim_to``), ``evidence`` (current) and ``evidence_highest``, the certified factors ``at_least`` and
-    ``at_least_core``, ``pairs``; the estimated ratio ``synergy``, ``synergy_low``, ``synergy_high``; ``words``;
-    ``asymptote``, the mean accuracy that large models reach, and ``p_levels_off``, the probability that it is below .9.
+    ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``: the sweep
+    ``mix``, ``recipe``, ``task``, ``is_target``: the subject of the row
+    ``verdict``: what is known about the transition, for example found, above or below the sizes, undecided
+    ``transition``, ``low``, ``high``: the size at 80% of the asymptote, with its 90% interval. With the suffixes
+        ``_parameters`` and ``_core_parameters`` the same in parameters, with ``_absolute`` the size at accuracy 0.8
+    ``p_above``, ``p_below``: probabilities that the transition is above or below the sizes tested
+    ``tested_from``, ``tested_to``: the smallest and the largest size tested
+    ``runs``, ``diverged``, ``failed``: numbers of runs
+    ``words``: the transition in words
+    ``asymptote``: the mean accuracy that large models reach
+    ``p_levels_off``: the probability that the asymptote is below .9
+  and, for the target in mixes other than the baseline, the result of the pairs:
+    ``decided``: the side that the evidence favors: fewer, more, or empty if it is undecided
+    ``claim``: "parameters" if the mix needs fewer (or more) parameters, "often" if it was only learned more (or less)
+        often, empty if it is undecided
+    ``claim_from``, ``claim_to``: the sizes at which that was shown
+    ``evidence``, ``evidence_highest``: the current e-value, and the highest so far
+    ``at_least``, ``at_least_core``: certified lower bounds of the factor between the mixes, in parameters of each kind
+    ``pairs``: number of pairs, also of unequal sizes
+    ``synergy``, ``synergy_low``, ``synergy_high``: estimated factor by which the mix needs fewer parameters
 
 Unknown values (a censored side, a failed run's accuracy) are missing.
 """

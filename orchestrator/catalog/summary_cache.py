@@ -185,7 +185,7 @@ def _write(path: Path, entry: Entry) -> None:
 
 
 def _code(stored: StoredSweep) -> tuple[str, ...] | None:
-    """Return the files of the code from outside that a sweep names, or None if they cannot be told."""
+    """Return the files of the code from outside that a sweep names, or None if they cannot be found out."""
     if stored.spec.script is not None:
         return None  # The files of a script are checked whenever a sweep of it is read.
     named = (name.partition(":") for name in (stored.spec.family, *stored.spec.probes))

@@ -107,6 +107,7 @@ class Campaign:
         return stack_id in self._heard
 
     def look(self) -> None:
+        """Handle stops and requests from outside, and update the live view. An exception of the observer is raised."""
         with self._watched():
             self.observer.look()
 
@@ -159,6 +160,7 @@ class Campaign:
         return [self.plan.describe(job) for job in stack.jobs]
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
+        """Process a report: record evaluations, store ended runs, and queue the runs of a stack that a worker left."""
         self._heard.add(stack_id)
         for message in report.messages:
             if message not in self._messages:  # Every process sends the messages about its machine.
@@ -204,7 +206,7 @@ class Campaign:
         return True
 
     def stack_ended(self, stack_id: str) -> None:
-        """Process the end of a trial. All runs of its stack were reported, unless the stack was stopped early."""
+        """Process the end of a stack. All its runs have ended, unless the stack was stopped early."""
         if stack_id not in self.table.stacks:
             return
         stack = self.table.remove_stack(stack_id)
@@ -269,7 +271,7 @@ class Campaign:
         self.table.interrupted[:0] = smaller
 
     def stack_left(self, stack_id: str, why: str) -> None:
-        """Continue a stack elsewhere, whose worker has left a checkpoint."""
+        """Queue a stack whose worker wrote a checkpoint and left, to continue on another machine."""
         stack, unfinished = self._leave(stack_id)
         if unfinished and not self.stopping:
             self.table.interrupted.insert(0, stack)

@@ -11,10 +11,24 @@ from orchestrator.engine.campaign import Campaign
 class Engine(AbstractContextManager["Engine"]):
     """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit.
 
-    The campaign decides what trains, stores results and retries. The engine places stacks on machines: it takes a stack
-    with :meth:`Campaign.next_stack` when a slot is idle, and trains it with a ``StackWorker`` (engine/worker.py) made
-    from :attr:`Campaign.setup` and :meth:`Campaign.job`, in any process. The campaign itself is used in one thread of
-    the driver only.
+    The campaign decides what trains, stores results and retries. The engine places stacks on machines. An engine of one
+    slot in the driver's process, without its error handling, is this loop::
+
+        while not campaign.done:
+            stack = campaign.next_stack()
+            if stack is None:  # Nothing can start yet, for example during the pause before a retry.
+                time.sleep(0.01)
+                continue
+            worker = StackWorker(campaign.setup, campaign.job(stack))  # Of engine/worker.py.
+            while not (worker.done or campaign.is_over(stack.id)):
+                campaign.take_in(stack.id, worker.advance())
+                campaign.look()
+            worker.close()
+            campaign.stack_ended(stack.id)
+
+    The campaign belongs to one thread of the driver. A worker may be in another process, even on another machine: its
+    two arguments and its reports can be pickled. Whoever makes the campaign gives it the engine's :attr:`slots`; an
+    engine whose number of slots changes keeps ``campaign.slots`` up to date. Every engine meets these demands:
 
     1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Campaign.take_in`, once, before
        the worker advances again. Checkpoints then never contain more than the campaign knows.
@@ -22,7 +36,8 @@ class Engine(AbstractContextManager["Engine"]):
        taken in the same slot:
 
        - ``stack_ended`` after the worker is ``done`` or was closed early. Call it, too, after a report with ``halves``,
-         ``machine_error`` or ``broken``: the campaign has queued the runs again, but waits for the slot.
+         ``needs_gpus``, ``machine_error`` or ``broken``, which makes the worker ``done``: the campaign has queued the
+         runs again, but waits for the slot.
        - ``stack_failed`` if the worker raised an exception or its process exited by itself, with the traceback.
        - ``stack_met_machine_error`` if the process was killed, its node is lost, or it raised ``DeviceLostError``.
          These say nothing about a run, and must not become failures.
@@ -32,11 +47,18 @@ class Engine(AbstractContextManager["Engine"]):
     4. *Look often.* Call :meth:`Campaign.look` after each report and while no stack can start. It handles stops and the
        live view.
     5. *Fill the slots.* While stacks wait, as many train at once as there are :attr:`slots`.
-    6. *Close every worker before* :meth:`execute` *returns or raises.* ``StackWorker.close`` saves the checkpoint of an
-       unfinished stack. A campaign that stops is ``done`` at once, while its stacks still train: each trains to its
-       next evaluation, which is taken in, and is closed. A stack without progress may be killed instead.
+    6. *Close every worker before* :meth:`execute` *returns.* ``StackWorker.close`` saves the checkpoint of an
+       unfinished stack. If it raises an exception, log it and end the stack as usual: the stack continues from an
+       earlier checkpoint. A campaign that stops is ``done`` at once, while its stacks still train: wait for the current
+       ``advance`` of each (it takes seconds, or until the next evaluation), take its report in, and close the worker.
+       A stack without progress (:meth:`Campaign.has_progress`) may be killed instead.
+    7. *Leave no worker if the campaign raises an exception.* Its last reports may not have been taken in, so it is best
+       to save no checkpoint: call ``StackWorker.end_learner`` in place of ``close``, or terminate the process so that
+       it does. Then let the exception leave :meth:`execute`.
+    8. *Train one stack at a time in a process.* Families may seed global random generators, and a worker sets the
+       threads and the GPU memory of its process. So slots cannot be threads.
 
-    The suite tests/engine/suite.py checks these demands on any engine.
+    The suite tests/engine/suite.py checks these demands on any engine; tests/engine/processes.py is an example.
     """
 
     @property

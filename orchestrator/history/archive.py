@@ -350,7 +350,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
                     if data is None or member.issparse() or not (member.name == MARK or _is_plain(member.name)):
                         raise UserError(f"it contains {member.name!r:.200}, which is not a file of a run or a sweep")
                     if not math.isfinite(member.mtime):
-                        raise UserError(f"it contains {member.name!r:.200} of an impossible time")
+                        raise UserError(f"it contains {member.name!r:.200} with an impossible time")
                     total += member.size
                     if total > most:
                         raise UserError(f"it has more than {most} bytes of content, implausibly many for its size")

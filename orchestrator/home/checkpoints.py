@@ -181,7 +181,7 @@ class Checkpoints:
 
     def interrupted(self, read: Callable[[Member], T]) -> list[list[T]]:
         """Return the members of each stack that an earlier driver left. Log and drop damaged checkpoints, including
-        those of which ``read`` cannot understand a member."""
+        those with a member that ``read`` does not understand."""
         stacks = []
         for stack_id in self.stacks():
             if damage := self.check(stack_id):

@@ -180,8 +180,8 @@ def outside_files(store: Store) -> str:
 
 
 def _artifacts_of(location: str, levels: int) -> str:
-    """Return the directory of artifacts in a URI, which names a directory so many levels below, or the whole text if it
-    does not have this form."""
+    """Return the directory of artifacts that is ``levels`` above the directory in a URI, or the whole text if it has
+    another form."""
     path = Path(unquote(location.removeprefix("file://")))
     inner = path.parts[-levels:]
     is_usual = location.startswith("file:///") and ".." not in inner and len(path.parts) > levels + 1

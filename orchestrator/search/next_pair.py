@@ -98,8 +98,8 @@ class PairDesign:
 
     @property
     def is_served(self) -> bool:
-        """True if the open blocks of the comparison should suffice to decide it. Further blocks would be placed without
-        knowing what these show, and probably be trained in vain."""
+        """True if the open blocks of the comparison should be enough to decide it. More blocks would be placed without
+        knowing what these show, and trained in vain."""
         return len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._enough
 
     @cached_property

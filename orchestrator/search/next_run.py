@@ -92,7 +92,7 @@ class TransitionDesign:
 
     @staticmethod
     def of(problem: Problem, mix: str, results: Results, share: float) -> TransitionDesign:
-        """Return the design of a mix after ``results``, of which runs that reach ``share`` count as learned (see
+        """Return the design of a mix after ``results``. Runs that reach ``share`` count as learned (see
         :attr:`~orchestrator.search.base.EvidenceSettings.learned`)."""
         shown = points(results, mix)
         outcomes = [(point.size, has_learned(point.accuracy, point.floor, point.settled, share)) for point in shown]

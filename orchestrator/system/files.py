@@ -218,7 +218,7 @@ def _filled(opened: int, aside: Path) -> Iterator[Path]:
 @contextmanager
 def locked(path: Path, wait_s: float = math.inf) -> Iterator[None]:
     """Hold the lock of a file of a home, which is created if it is missing, in the directory that
-    :func:`opened_parent` finds. Raises ``TimeoutError`` if another process holds it for so many seconds."""
+    :func:`opened_parent` finds. Raises ``TimeoutError`` if another process holds it for ``wait_s`` seconds."""
     end = time.monotonic() + wait_s
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() >= end:

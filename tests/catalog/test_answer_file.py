@@ -125,7 +125,7 @@ def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, cha
         (_set("runs", 2, "seed", to=3), "runs[2]: seed 3 is not one of 0 to 2"),
         (_set("runs", 2, "accuracy", to={}), "runs[2].accuracy has the tasks []"),
         (_set("runs", 0, "accuracy", to={"add": 1.0}), "runs[0].accuracy has the tasks ['add']; it must have []"),
-        (lambda data: data["runs"].append(data["runs"][2]), "is there twice"),
+        (lambda data: data["runs"].append(data["runs"][2]), "occurs twice"),
         (lambda data: data["pairs"].append(data["pairs"][2]), "its evidence would count twice"),
         (_set("pairs", 0, to=["add", "add+prod", 16, 16, 0]), "'add' is not compared with 'add+prod'"),
         (_set("pairs", 0, to=["add+prod", "add", 16, 17, 0]), "pairs[0]: 17 is not one of the sizes"),

@@ -1,6 +1,6 @@
 """A third engine, written by the contract alone: each stack trains in a process of this machine.
 
-It shows that the contract is one. The suite also runs copies of it with a bug (test_engines.py).
+It is the example for a new engine. The suite also runs copies of it, each with one bug (test_engines.py).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Watched(Campaign):
         for run in report.runs:
             if run.evaluation is not None:
                 self.reported[self._places[run.key], run.evaluation.step] += 1
-        if report.halves or report.machine_error or report.broken:
+        if report.halves or report.needs_gpus or report.machine_error or report.broken:
             self.open[stack_id] = True
         self._inside = True  # The campaign itself then calls its methods below.
         try:
@@ -207,6 +207,7 @@ class Bench:
         logged = Counter((place_of(event), event.step) for event in events(self.log))
         self._reported += campaign.reported
         assert killed or logged == self._reported, "an evaluation was not reported, or twice"
+        assert not trained_together(self.log), "a process trained two stacks at once"
 
     def finished(self) -> Counter[Place]:
         """Return the runs that the journal has as finished."""
@@ -254,6 +255,16 @@ def repeated(log: Path) -> list[tuple[Place, int]]:
     """Return the evaluations that were trained more than once."""
     seen = Counter((place_of(event), event.step) for event in events(log))
     return [evaluation for evaluation, times in seen.items() if times > 1]
+
+
+def trained_together(log: Path) -> list[tuple[Event, Event]]:
+    """Return steps of two stacks that one process took at the same time."""
+    spans = {(event.node, event.process, event.begun): event for event in events(log)}  # The runs of a stack share one.
+    return [
+        (before, after)
+        for (one, before), (other, after) in itertools.pairwise(sorted(spans.items(), key=lambda item: item[0]))
+        if one[:2] == other[:2] and after.begun < before.time
+    ]
 
 
 def trains_every_run_once(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.ray.engine import RayEngine
@@ -16,6 +17,7 @@ from orchestrator.engine.ray.session import RaySession
 from orchestrator.machine.resources import Resources
 from tests.engine.processes import ProcessEngine, Reply, Worker
 from tests.engine.suite import CHECKS, Bench
+from tests.engine.threads import ThreadEngine
 
 Check = Callable[[Bench], None]
 every_check = pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
@@ -171,8 +173,9 @@ class IgnoresFailures(ProcessEngine):
         campaign.stack_met_machine_error(worker.stack_id, reply.failed)
 
 
-BROKEN = (
+BROKEN: tuple[tuple[type[ThreadEngine | ProcessEngine], str], ...] = (
     (TakesOneStack, "fills_its_slots"),
+    (ThreadEngine, "fills_its_slots"),
     (ReturnsAtAStop, "stops_at_the_next_evaluation"),
     (TrainsAhead, "stops_at_the_next_evaluation"),
     (KillsWorkers, "stops_at_the_next_evaluation"),
@@ -191,7 +194,7 @@ BROKEN = (
 
 @pytest.mark.parametrize(("engine", "name"), BROKEN, ids=[engine.__name__ for engine, _ in BROKEN])
 def test_the_suite_finds_a_broken_engine(
-    engine: type[ProcessEngine], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Callable[[], Engine], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.engine.suite.LIMIT_S", 10.0)
     [check] = [check for check in CHECKS if check.__name__ == name]

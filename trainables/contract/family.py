@@ -35,7 +35,7 @@ class Learner(ABC):
         """
 
     def train_for(self, seconds: float) -> bool:
-        """Train for about so many seconds (above 0), but not past the next evaluation. Return True if it is due.
+        """Train for about ``seconds`` (above 0), but not past the next evaluation. Return True if it is due.
 
         Between two calls of :meth:`advance`, this makes room for checkpoints where evaluations are far apart. It
         changes no result. A learner that cannot be saved between evaluations does nothing and returns True, as here.
@@ -82,7 +82,7 @@ class Speed(NamedTuple):
     half_parameters: float
 
     def seconds(self, flops: float, parameters: float) -> float:
-        """Return the seconds of so many operations by a model with so many parameters."""
+        """Return the seconds that ``flops`` take with a model of this many ``parameters``."""
         return flops / (self.flops_per_s * parameters / (parameters + self.half_parameters))
 
 

@@ -230,8 +230,8 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
 def search_path(paths: Iterable[str]) -> str:
     """Return directories as the value of ``PYTHONPATH``, without those whose names it cannot contain.
 
-    Of a working directory ``/tmp/run_10:30``, it would make ``/tmp/run_10``, in which other users may have put modules,
-    and a directory ``30`` wherever an actor works.
+    For example, the working directory ``/tmp/run_10:30`` would become two: ``/tmp/run_10``, in which other users may
+    have put modules, and ``30``, relative to the directory of an actor.
     """
     directories = dict.fromkeys(map(os.path.abspath, paths))
     for directory in (left_out := [one for one in directories if os.pathsep in one]):
