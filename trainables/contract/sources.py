@@ -98,7 +98,7 @@ def _is_open_to_all(folder: str) -> bool:
 
 
 def search_in(folder: str) -> None:
-    """Let Python find the modules of a folder. They hide modules of the same name in folders of earlier calls and offers.
+    """Let Python find the modules of a folder. They hide modules of the same name in folders that were named earlier.
 
     Installed modules are still found first, so the folder hides none of them.
     """
