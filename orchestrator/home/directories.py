@@ -48,7 +48,7 @@ class SweepDirectory:
         self.journal = directory / "journal.jsonl"
         """Log of the sweep, one event per JSON line."""
         self.tune = directory / "tune"
-        """Files of Ray Tune, which are never read again."""
+        """Files of Ray Tune in sweeps of earlier versions."""
         self.checkpoints = directory / "checkpoints"
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
@@ -62,7 +62,7 @@ class SweepDirectory:
     def driving(self) -> Iterator[None]:
         """Hold the sweep's lock. Raises :class:`UserError` if another process has it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        for path in (self._lock, self.tune, self.checkpoints, self.stacks):
+        for path in (self._lock, self.checkpoints, self.stacks):
             own_path(path)
         with ExitStack() as blocks:
             try:

@@ -45,6 +45,8 @@ from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
 
+UNKNOWN = "an unknown sweep"
+"""In place of the sweep that a stored run was trained for, if the run does not say."""
 LONGEST_CLAIM = 1000
 """Largest claim that is read: the id of a sweep."""
 WORD, JOINED_WORDS = re.compile(rb"\w+"), re.compile(rb"\w+[\w.-]*")
@@ -108,14 +110,17 @@ class RunStore:
         return read_outcome(self.directory(key))
 
     def trained_for(self, key: str) -> str:
-        """Return the id of the other sweep that trained a stored run, or "" if it was this one or is unknown.
+        """Return the id of the other sweep that trained a stored run, :data:`UNKNOWN` if it does not say, or "" if it
+        was this one.
 
         A run that came with an archive may name any sweep, also this one, so it is never a run of this sweep.
         """
         origin = read_origin(self.directory(key))
         if self.is_imported(key):
             return f"{'' if origin is None else origin.sweep} (imported)".strip()
-        return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+        if origin is None or not origin.sweep:
+            return UNKNOWN  # In a home that was copied from somebody else, for example.
+        return "" if origin.sweep == self.sweep_id else origin.sweep
 
     def is_imported(self, key: str) -> bool:
         """Return True for a stored run that came with an archive."""

@@ -16,7 +16,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
@@ -29,6 +28,7 @@ from orchestrator.record.mlflow_views import outdated, views
 from orchestrator.record.outcomes import mlflow_name
 from orchestrator.record.store import (
     Store,
+    address_flaw,
     all_runs,
     check,
     hush,
@@ -169,9 +169,21 @@ class MlflowTracker(Tracker):
                     (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
                 if (files := self.store.files_of(record.group, run_id)) is None:
-                    self._client.log_artifacts(run_id, staged)
+                    self._send(Path(staged), record.group, run_id)
                 else:  # MLflow would use the path that the home had when its experiment was created.
                     _copy(Path(staged), own_directory(files, "artifacts"))
+
+    def _send(self, staged: Path, experiment: str, run_id: str) -> None:
+        """Send files to a server. Raises :class:`StoreError` if they would go elsewhere."""
+        address = self._client.get_run(run_id).info.artifact_uri
+        if flaw := address_flaw(self.store, address):
+            raise StoreError(
+                f"the MLflow store {self.store.shown}: the experiment {experiment} keeps its files at {address[:200]}, "
+                f"which {flaw}. Whoever created it has chosen that: record in one of your own (--set name=NAME), and "
+                "tell the server's administrator"
+            )
+        place = get_artifact_repository(address, self.store.uri)
+        place.log_artifacts(str(staged))  # type: ignore[no-untyped-call]
 
     def _experiment(self, record: Content) -> Experiment:
         """Return the experiment of a record's group. Create it, or restore it from MLflow's trash, if necessary."""
@@ -219,7 +231,9 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
                 client.delete_run(run.info.run_id)
             if (place := store.files_of(experiment, run.info.run_id)) is not None:
                 remove_tree(place)
-            elif urlsplit(run.info.artifact_uri).scheme not in ("", "file"):  # A server cannot name files here.
+            elif flaw := address_flaw(store, run.info.artifact_uri):
+                _warn_once(f"the files at {run.info.artifact_uri[:200]} stay: that address {flaw}")
+            else:
                 files = get_artifact_repository(run.info.artifact_uri, store.uri)
                 files.delete_artifacts()  # type: ignore[no-untyped-call]
             if for_good is not None:

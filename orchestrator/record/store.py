@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from orchestrator.home.foreign_database import Schema, open_database, schema_of
 from orchestrator.home.foreign_files import checked_key, own_directory, own_path
@@ -22,7 +22,7 @@ from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, write_whole
-from orchestrator.system.permissions import user_name
+from orchestrator.system.permissions import shared_words
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -44,6 +44,12 @@ RUN_ID = re.compile(r"[0-9a-f]{32}")
 """Pattern of MLflow's ids of runs."""
 REBUILD = "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
 """Remedy for a database."""
+PROXIED = ("mlflow-artifacts", "http", "https")
+"""Schemes of addresses at which MLflow signs in with this user's login."""
+BUCKETS = ("s3", "gs", "wasbs")
+"""Schemes of addresses in a cloud's store, whose host nobody can choose."""
+AZURE = (".dfs.core.windows.net", ".dfs.core.chinacloudapi.cn", ".dfs.core.usgovcloudapi.net")
+"""Ends of the hosts of Azure's store."""
 LOGIN = re.compile(r"//[^/\s]*@")
 """User name and password in a URL."""
 
@@ -138,18 +144,18 @@ def _check_database(store: Store, database: Path) -> None:
 
 
 def check_owner(store: Store) -> None:
-    """Raise :class:`StoreError` for a database in a directory of another user. MLflow opens it by its path again and
-    again, and they could put a link to another database there, or a journal for which SQLite deletes another file."""
+    """Raise :class:`StoreError` for a database in a directory that another user owns or can write. MLflow opens it by
+    its path again and again, and they could put a link to another database there, or a journal for which SQLite deletes
+    another file."""
     database = store.database
     if database is None or store.is_named or not database.parent.is_dir():
         return
-    owner = database.parent.stat().st_uid
-    if owner in (0, os.getuid()):
+    if not (words := shared_words(database.parent)):
         return
     raise StoreError(
-        f"{database.parent} belongs to another user ({user_name(owner)}), who could exchange {database.name} while "
-        f"MLflow uses it. Record elsewhere: --record jsonl, or {VARIABLE} with a database of yours or a server. If you "
-        f"trust them, {VARIABLE}={SQLITE}{database}"
+        f"{database.parent} {words}, who could exchange {database.name} while MLflow uses it. Record elsewhere: "
+        f"--record jsonl, or {VARIABLE} with a database of yours or a server. If you trust them, "
+        f"{VARIABLE}={SQLITE}{database}"
     )
 
 
@@ -177,6 +183,25 @@ def outside_files(store: Store) -> str:
     links = (Path(place, name) for place, *names in os.walk(store.artifacts) for name in (*names[0], *names[1]))
     link = next((path for path in (store.artifacts, *links) if path.is_symlink()), None)
     return "" if link is None else f"{link} is a link"
+
+
+def address_flaw(store: Store, address: str) -> str:
+    """Return why files must not be sent to or deleted at an address that a server gives, or "".
+
+    Whoever created an experiment has chosen where its files are, also for the records of other users. MLflow would
+    send this user's login to any host named there, and write to any path on this machine.
+    """
+    parts = urlsplit(address)
+    host = urlsplit(store.uri).netloc.rpartition("@")[2].lower()
+    if parts.scheme in ("", "file"):
+        return "is a path on this machine"
+    if parts.scheme in PROXIED:
+        is_own = parts.netloc.lower() == host or (not parts.netloc and parts.scheme == "mlflow-artifacts")
+        return "" if is_own else f"is not on {host}, and would be sent your login"
+    if parts.scheme == "abfss":
+        is_own = (parts.hostname or "").endswith(AZURE) and not {"\\", " "}.intersection(parts.netloc)
+        return "" if is_own else "is not in Azure's store, and would be sent your login"
+    return "" if parts.scheme in BUCKETS else f"has the scheme {parts.scheme!r}, which is not used"
 
 
 def _artifacts_of(location: str, levels: int) -> str:

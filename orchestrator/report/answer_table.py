@@ -105,12 +105,12 @@ def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
 
 
 def labeled(rows: Mapping[str, str]) -> Table:
-    """Return a line per row: its label in bold, then its text."""
+    """Return a line per row: its label in bold, then its text. Neither can have rich's markup, such as a link."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in rows.items():
-        table.add_row(label, Text(value))
+        table.add_row(Text(label), Text(value))
     return table
 
 
@@ -118,5 +118,5 @@ def plain_table(*headers: str) -> Table:
     """Return a table without rules, whose cells wrap."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in headers:
-        table.add_column(header, overflow="fold")
+        table.add_column(Text(header), overflow="fold")
     return table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from orchestrator.catalog.reading import find_sweep
 from orchestrator.history.known_code import check_resumed, check_reused
@@ -17,6 +19,7 @@ from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
+from orchestrator.system.permissions import shared_words
 from orchestrator.trusted_code import is_known_sweep
 from trainables.contract.sources import MAIN
 
@@ -111,4 +114,17 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
     if options.record == "mlflow":
         choose(home.root)  # A home that it refuses is not created.
     make_home(home.root)
+    if spec.script is not None:
+        _check_alone(home)
     return Earlier(resumed, extended, warning)
+
+
+def _check_alone(home: Home) -> None:
+    """Raise :class:`UserError` if another user can exchange directories of a home. A script writes its files there by
+    their paths, so they could lead it to other files of this user."""
+    for place in filter(Path.is_dir, (home.root, home.root / "sweeps")):
+        if words := shared_words(place):
+            raise UserError(
+                f"{place} {words}, who could lead what a script writes there to other files of yours: name another "
+                f"--home, or take that right away (chmod go-w {shlex.quote(str(place))})"
+            )

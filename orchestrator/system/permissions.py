@@ -47,6 +47,19 @@ def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
         below = status
 
 
+def shared_words(place: Path) -> str:
+    """Return who else can write a directory, such as "belongs to another user (ann)", or "" for a directory of this
+    user or root alone.
+
+    What libraries and programs open there again and again by its path, others could lead elsewhere: only this project's
+    own files are opened without following links of other users.
+    """
+    owner = place.stat().st_uid
+    if owner not in (0, os.getuid()):
+        return f"belongs to another user ({user_name(owner)})"
+    return "can be written by other users" if next(places_of_others(place), None) == place else ""
+
+
 def user_name(user: int) -> str:
     """Return the name of a user by id, or ``uid 1000`` for one that is not listed."""
     try:

@@ -26,7 +26,11 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
 
 
 class Console(console.Console):
-    """A console that styles text but passes no control character of the text on."""
+    """A console that styles text but passes no control character of the text on. It does not obey rich's markup, with
+    which a text could name a link: rich passes on whatever a link contains."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False, **options})
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         """Return segments as rich does, with clean text. Its own control codes are separate from text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,11 +70,18 @@ def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -
     assert not ray.is_initialized()
 
 
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+"""A Python that can be copied."""
+
+
 @contextmanager
-def raylet(place: Path, *options: str, user: int = 0) -> Iterator[None]:
-    """Run a process that looks like a node of Ray, as some user."""
+def raylet(place: Path, *options: str, user: int = 0, is_link: bool = False) -> Iterator[None]:
+    """Run a process that looks like a node of Ray, as some user. As a link, it is another program of that name."""
     program = place / "raylet"  # Its name is that of a process which it becomes.
-    program.symlink_to(Path(sys.executable).resolve())
+    if is_link:
+        program.symlink_to(Path(PYTHON).resolve())
+    else:
+        shutil.copy(Path(PYTHON).resolve(), program)
     ready = "import sys, time; print(1, flush=True); time.sleep(60)"
     command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
     fake = subprocess.Popen([*command, program, "-c", ready, *options], stdout=subprocess.PIPE)
@@ -106,6 +114,17 @@ def test_auto_does_not_send_the_token_to_another_user(place: str, tmp_path: Path
         Path(open_to_all).chmod(0o755)
         with raylet(Path(open_to_all), "--gcs-address=127.0.0.1:19", *filter(None, [place]), user=65534):
             assert "127.0.0.1:19" not in own_clusters()
+
+
+@pytest.mark.parametrize("place", ["--temp_dir=/tmp/ray", ""])
+def test_auto_does_not_take_another_program_for_a_node(place: str, tmp_path: Path) -> None:
+    """Anyone can start a program that becomes root, such as sudo, through a link named raylet and with any words."""
+    options = ["--gcs-address=127.0.0.1:19", *filter(None, [place])]
+    with raylet(tmp_path, *options, is_link=True):
+        assert "127.0.0.1:19" not in own_clusters()
+    (tmp_path / "raylet").unlink()
+    with raylet(tmp_path, *options):
+        assert "127.0.0.1:19" in own_clusters()
 
 
 ASK = "from ray._raylet import GcsClient; import sys; print(len(GcsClient(sys.argv[1]).get_all_node_info()))"

@@ -15,7 +15,8 @@ from orchestrator.history.archive import FOREIGN, Copied, export_home, import_ho
 from orchestrator.history.journal import Asked, Ended, Journal, read_journal
 from orchestrator.history.known_runs import find_unfinished, newest_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.run_store import RunStore
+from orchestrator.home.run_store import UNKNOWN, RunStore
+from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import Program
@@ -281,3 +282,25 @@ def test_rm_of_an_imported_sweep_asks_no_server(
         assert "may be its author's" in done.err
         assert done.succeeded()
         assert home.sweep_ids() == []
+
+
+@pytest.mark.parametrize("origin", ["", "no json", '{"sweep": "", "ended": "2026-01-02T03:04:05+00:00", "source": ""}'])
+def test_runs_in_a_copied_home_that_do_not_say_where_they_are_from_are_shown_as_such(
+    origin: str, tmp_path: Path
+) -> None:
+    """A home can also come as a copy, without an import. Its author must not pass runs off as those of a new sweep."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    forged(tmp_path, "theirs-20260101-000000-abcd", wanted)
+    shutil.copytree(tmp_path / "theirs" / "runs", home.root / "runs")
+    for path in home.runs.glob("*/origin.json"):
+        path.write_text(origin)
+        if not origin:
+            path.unlink()
+        (path.parent / CONTENTS).unlink()
+        seal(path.parent)
+    console = quiet()
+    run_here(wanted, home.root, console=console)
+    trained_for = origins(home, home.sweep_ids()[0])
+    assert trained_for
+    assert set(trained_for.values()) == {UNKNOWN}
+    assert f"trained for {UNKNOWN} ({len(trained_for)})" in printed(console)

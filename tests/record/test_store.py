@@ -78,6 +78,23 @@ def test_commands_leave_the_database_in_a_home_of_another_user_alone(words: list
     assert command("sync", "--record", "jsonl", "--home", tmp_path / "home").succeeded()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another group")
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_database_in_a_home_that_its_user_shares_for_writing_is_not_opened(mode: int, tmp_path: Path) -> None:
+    """Whoever can write the directory can exchange the database, or put a journal next to it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    make_database(home / DATABASE)
+    check(choose(home, {}))
+    os.chown(home, -1, 12345)
+    home.chmod(mode)
+    with pytest.raises(StoreError, match="can be written by other users"):
+        check(choose(home, {}))
+    check(choose(home, {"MLFLOW_TRACKING_URI": f"sqlite:///{home}/{DATABASE}"}))
+    home.chmod(0o755)
+    check(choose(home, {}))
+
+
 def test_a_link_in_place_of_a_database_is_never_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user may put it there between two looks."""
     (tmp_path / "other.db").touch()

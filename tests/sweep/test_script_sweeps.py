@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -60,6 +61,27 @@ def test_a_mistake_is_refused_with_its_place(
     assert message in refused
     assert f", {place}:" in refused
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("part", ["", "sweeps"])
+@pytest.mark.parametrize("owner", [65534, 0])
+def test_a_script_does_not_write_where_others_could_lead_it_elsewhere(
+    owner: int, part: str, run: Program, tmp_path: Path
+) -> None:
+    """Whoever can write the home can put links in place of the script's directories, which it opens by their paths."""
+    written_space(tmp_path / "own")
+    place = tmp_path / "home" / part
+    place.mkdir(parents=True)
+    os.chown(place, owner, owner)
+    place.chmod(0o755 if owner else 0o777)
+    words = ["run", tmp_path / "own" / "space.yaml", "--engine=local", "--record=jsonl", "--home", tmp_path / "home"]
+    refused = run(*words).refused()
+    assert f"{place} {'belongs to another user' if owner else 'can be written by other users'}" in refused
+    assert not list((tmp_path / "home").glob("sweeps/*"))
+    os.chown(place, 0, 0)
+    place.chmod(0o755)
+    run(*words).succeeded()
 
 
 def test_settings_need_steps(run: Program, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import ray
@@ -21,13 +22,13 @@ from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher,
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.depot import begin_depot
-from orchestrator.engine.ray.files import token_file
+from orchestrator.engine.ray.files import private_directory, token_file
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import Sealed, StackTrial
 from orchestrator.engine.shipping import NOTHING, Shipment
-from orchestrator.home.foreign_files import own_path
 from orchestrator.machine.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import remove_tree
 from orchestrator.system.hardware import cores
 from orchestrator.system.text import counted
 
@@ -85,12 +86,18 @@ class RayEngine(Engine):
         return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
 
     def execute(self, campaign: Campaign) -> None:
-        files = campaign.files
+        remove_tree(campaign.files.tune)  # Earlier versions kept Tune's files there.
+        # Tune writes through links, and reads some of its files with pickle. Others may be able to write a home.
+        with private_directory() as storage:
+            self._train(campaign, storage)
+
+    def _train(self, campaign: Campaign, storage: Path) -> None:
+        """Start Tune until the campaign is done. Tune keeps its files in ``storage``."""
         if self._session.address:  # Nodes of a cluster may not have the sweep's directory.
-            self._depot = begin_depot(files.directory)
+            self._depot = begin_depot(campaign.files.directory)
         while not campaign.done:
             try:
-                self._fit(campaign)
+                self._fit(campaign, storage)
             except Exception as error:
                 if died := self.death():
                     campaign.machine_error = died
@@ -103,18 +110,16 @@ class RayEngine(Engine):
                 campaign.engine_met_machine_error(machine_error)
             else:
                 if not campaign.done:
-                    raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
+                    raise SweepError("Ray Tune ended before the sweep did: continue with --resume")
         # When a sweep stops, some trials wait for a process or were killed.
         for stack_id in list(campaign.table.stacks):
             campaign.stack_ended(stack_id)
         if self._depot is not None:
             ray.kill(self._depot)
             self._depot = None
-        shutil.rmtree(files.tune, ignore_errors=True)
 
-    def _fit(self, campaign: Campaign) -> None:
-        # Tune would write through a link, and read files with pickle that are here before it starts.
-        shutil.rmtree(own_path(campaign.files.tune), ignore_errors=True)
+    def _fit(self, campaign: Campaign, storage: Path) -> None:
+        shutil.rmtree(storage, ignore_errors=True)  # Of an attempt that ended with a machine error.
         callback = CampaignCallback(campaign, self._resources.retries)
         setup = campaign.setup
         own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot, "shipment": self._shipment}
@@ -132,7 +137,7 @@ class RayEngine(Engine):
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(campaign.files.directory.resolve()),
+                storage_path=str(storage.resolve()),
                 verbose=0,
                 stop=callback,
                 callbacks=[callback],

@@ -267,31 +267,41 @@ def _join(address: str) -> None:
 def own_cluster() -> str:
     """Return the address of the cluster that this machine is part of. Raises ``UserError`` unless there is one.
 
-    Ray itself would take the first process of any user that is named raylet, and send it the token of this user.
+    Ray itself would take the first process of any user that is named raylet, and send it the token of this user. A node
+    of root does not count unless root asks: this user cannot see which program it is.
     """
     addresses = sorted(own_clusters())
     if len(addresses) != 1:
         nodes = f"nodes of {' and '.join(addresses)}" if addresses else "no node of a cluster"
         raise UserError(
-            f"--address auto joins the cluster that you or root have started a node of on this machine, but {nodes} "
+            f"--address auto joins the cluster that you have started a node of on this machine, but {nodes} "
             "run here: name the cluster as HOST:PORT"
         )
     return addresses[0]
 
 
 def own_clusters() -> set[str]:
-    """Return the addresses of clusters with a node here that this user or root has started, except those that belong
-    to a sweep."""
+    """Return the addresses of clusters with a node here that this user has started, except those that belong to a
+    sweep."""
     addresses = set()
     for process in psutil.process_iter(["name", "uids", "cmdline"]):
         name, uids, words = (process.info[key] for key in ("name", "uids", "cmdline"))
-        if name != "raylet" or uids is None or uids.real not in (0, os.getuid()):
+        if name != "raylet" or uids is None or uids.real != os.getuid() or not _runs_raylet(process.pid):
             continue
         options = dict(word.split("=", 1) for word in words or () if word.startswith("--") and "=" in word)
         address = options.get("--gcs-address")
         if address and not is_private(Path(options.get("--temp_dir", ""))):
             addresses.add(address)
     return addresses
+
+
+def _runs_raylet(process: int) -> bool:
+    """Return True if a process runs a program called raylet. Anyone can start a program that becomes root, such as
+    ``sudo``, under another name and with any words; but its file stays the same, and only root sees which it is."""
+    try:
+        return Path(os.readlink(f"/proc/{process}/exe")).name == "raylet"
+    except OSError:
+        return not Path("/proc/self/exe").exists()  # Not Linux.
 
 
 def _check_node(address: str) -> None:
