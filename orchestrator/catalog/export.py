@@ -4,9 +4,9 @@
     ``sweep``, ``space``, ``variant``, ``profile``: where the run is from
     ``key``: a hash of everything that changes the run's result
     ``mix``: the tasks trained together
-    ``size``, ``seed``: the size is on the size axis, such as n_embed
+    ``size``, ``seed``: the size is on the size axis of the sweep
     ``status``: finished, diverged or failed
-    ``steps``: optimizer steps taken
+    ``steps``: steps trained
     ``seconds``: the run's share of its stack's training time
     ``accuracy``: the target's test score
     ``floor``: the score of the best constant answer
