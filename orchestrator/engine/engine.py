@@ -27,8 +27,8 @@ class Engine(AbstractContextManager["Engine"]):
             campaign.stack_ended(stack.id)
 
     The campaign belongs to one thread of the driver. A worker may be in another process, even on another machine: its
-    two arguments and its reports can be pickled. Whoever makes the campaign gives it the engine's :attr:`slots`; an
-    engine whose number of slots changes keeps ``campaign.slots`` up to date. Every engine meets these demands:
+    two arguments and its reports can be pickled. The campaign is made with the engine's :attr:`slots`; an engine
+    whose number of slots changes keeps ``campaign.slots`` up to date. Every engine meets these demands:
 
     1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Campaign.take_in`, once, before
        the worker advances again. Checkpoints then never contain more than the campaign knows.

@@ -179,8 +179,8 @@ class MlflowTracker(Tracker):
         if flaw := address_flaw(self.store, address):
             raise StoreError(
                 f"the MLflow store {self.store.shown}: the experiment {experiment} keeps its files at {address[:200]}, "
-                f"which {flaw}. Whoever created it has chosen that: record in one of your own (--set name=NAME), and "
-                "tell the server's administrator"
+                f"which {flaw}. Its creator chose that address: record in an experiment of your own (--set name=NAME), "
+                "and tell the server's administrator"
             )
         place = get_artifact_repository(address, self.store.uri)
         place.log_artifacts(str(staged))  # type: ignore[no-untyped-call]

@@ -47,7 +47,7 @@ REBUILD = "If the file is damaged or from another version of MLflow, `sync --reb
 PROXIED = ("mlflow-artifacts", "http", "https")
 """Schemes of addresses at which MLflow signs in with this user's login."""
 BUCKETS = ("s3", "gs", "wasbs")
-"""Schemes of addresses in a cloud's store, whose host nobody can choose."""
+"""Schemes of addresses in a cloud's store, whose host the creator of an experiment cannot choose."""
 AZURE = (".dfs.core.windows.net", ".dfs.core.chinacloudapi.cn", ".dfs.core.usgovcloudapi.net")
 """Ends of the hosts of Azure's store."""
 LOGIN = re.compile(r"//[^/\s]*@")
@@ -188,7 +188,7 @@ def outside_files(store: Store) -> str:
 def address_flaw(store: Store, address: str) -> str:
     """Return why files must not be sent to or deleted at an address that a server gives, or "".
 
-    Whoever created an experiment has chosen where its files are, also for the records of other users. MLflow would
+    The user who creates an experiment chooses where its files are, also for the records of other users. MLflow would
     send this user's login to any host named there, and write to any path on this machine.
     """
     parts = urlsplit(address)

@@ -94,8 +94,10 @@ class Problem:
         have tried sizes that are no longer candidates."""
         if size not in self._counts:
             sizes, counts = zip(*sorted(self.counts().items()), strict=True)
-            x, y = list(map(math.log, sizes)), list(map(math.log, counts))
-            self._counts[size] = math.exp(float(np.interp(math.log(size), x, y)))
+            log_sizes = [math.log(known) for known in sizes]
+            log_counts = [math.log(count) for count in counts]
+            log_count = np.interp(math.log(size), log_sizes, log_counts)
+            self._counts[size] = math.exp(float(log_count))
         return self._counts[size]
 
     @cached_property

@@ -204,9 +204,7 @@ class Ledger:
     def transition(self, mix: str) -> TransitionDesign:
         """Return the search for a mix's transition, which is the same until another of its runs has ended."""
         if mix not in self._transitions:
-            ended = self.outcomes[mix]
-            outcomes = tuple((point.size, learned) for point, learned in ended)
-            self._transitions[mix] = design_of(self._problem, mix, outcomes, tuple(point for point, _ in ended))
+            self._transitions[mix] = design_of(self._problem, mix, tuple(self.outcomes[mix]))
         return self._transitions[mix]
 
     def _add_result(self, request: Request, point: Point | None) -> None:

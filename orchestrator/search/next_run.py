@@ -81,29 +81,28 @@ def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
 
 @dataclass(frozen=True)
 class TransitionDesign:
-    """State of the search for one mix's transition. ``outcomes`` has the size of each run that did not fail, and
-    whether it learned; ``points`` has what each of these runs scored, in the same order, or nothing if that is unknown.
-    """
+    """State of the search for one mix's transition. ``runs`` has what each run that did not fail shows, and whether it
+    learned, sorted."""
 
     problem: Problem
     mix: str
-    outcomes: tuple[tuple[int, bool], ...]
-    points: tuple[Point, ...] = ()
+    runs: tuple[tuple[Point, bool], ...]
 
     @staticmethod
     def of(problem: Problem, mix: str, results: Results, share: float) -> TransitionDesign:
         """Return the design of a mix after ``results``. Runs that reach ``share`` count as learned (see
         :attr:`~orchestrator.search.base.EvidenceSettings.learned`)."""
-        shown = points(results, mix)
-        outcomes = [(point.size, has_learned(point.accuracy, point.floor, point.settled, share)) for point in shown]
-        return design_of(problem, mix, tuple(outcomes), tuple(shown))
+        runs = [
+            (point, has_learned(point.accuracy, point.floor, point.settled, share)) for point in points(results, mix)
+        ]
+        return design_of(problem, mix, tuple(runs))
 
     @cached_property
     def surrogate(self) -> Surrogate:
         """Posterior of the probability that a run learns."""
         surrogate = prior_of(self.problem)
-        for size, learned in self.outcomes:
-            surrogate.add(size, learned)
+        for point, learned in self.runs:
+            surrogate.add(point.size, learned)
         return surrogate
 
     @cached_property
@@ -143,8 +142,8 @@ class TransitionDesign:
         """Largest size below the median that did not learn, and smallest size above the median that did. A size learned
         if at least half of its runs did."""
         _, median, _ = self.interval
-        tried = Counter(size for size, _ in self.outcomes)
-        good = Counter(size for size, learned in self.outcomes if learned)
+        tried = Counter(point.size for point, _ in self.runs)
+        good = Counter(point.size for point, learned in self.runs if learned)
         failed = [size for size in tried if 2 * good[size] < tried[size] and math.log(size) <= median]
         passed = [size for size in tried if 2 * good[size] >= tried[size] and math.log(size) >= median]
         return max(failed, default=None), min(passed, default=None)
@@ -213,10 +212,11 @@ class TransitionDesign:
     @cached_property
     def _is_narrow(self) -> bool:
         under, over = self.bracket
-        if under is None or over is None or len(self.outcomes) < FEWEST:
+        if under is None or over is None or len(self.runs) < FEWEST:
             return False
         low, median, high = self.interval
-        low, high = min(low, math.log(under)), max(high, math.log(over))
+        low = min(low, math.log(under))
+        high = max(high, math.log(over))
         return self._is_precise(low, math.exp(median), high) and self._is_answer_precise
 
     @cached_property
@@ -226,12 +226,10 @@ class TransitionDesign:
         The answer is fitted to scores, and may see a slow rise where nearly all of it counts as not learned. It is
         asked last because it takes far longer than the rest of a decision.
         """
-        if not self.points:
-            return True
-        found = transition(self.points, self.problem.sizes)
-        if found.verdict is Verdict.NEAR_FLOOR:
+        answered = transition([point for point, _ in self.runs], self.problem.sizes)
+        if answered.verdict is Verdict.NEAR_FLOOR:
             return True  # Scores cannot place it, however many runs there are.
-        size = found.relative
+        size = answered.relative
         if size.value is None or size.low is None or size.high is None:
             return False
         return self._is_precise(math.log(size.low), size.value, math.log(size.high))

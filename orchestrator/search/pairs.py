@@ -205,7 +205,7 @@ class _Decision:
                 self._branches[pair] = self._ledger.compared[pair].branch()
             for block in self._chosen.pop(pair):
                 self._branches[pair].add(block, self._ledger.pair_of(block), self._ledger.run_cost)
-        return self._branches.get(pair) or self._ledger.compared[pair]
+        return self._branches.get(pair, self._ledger.compared[pair])
 
     def _wait_for(self, runs: Iterable[Request]) -> None:
         for run in runs:
@@ -280,13 +280,13 @@ class _Decision:
         training to place the next block after they are."""
         if not self._ending:
             return False
-        is_any = False
+        waits = False
         for run in chain.from_iterable(self._runs_of(pair).open_runs.values()):
             if run in self.pending:
-                is_any = True
+                waits = True
                 if run not in self._ending:
                     return False
-        return is_any
+        return waits
 
     def _is_served(self, pair: Compared) -> bool:
         """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""

@@ -125,7 +125,7 @@ def _opened(directory: Path) -> int:
                 os.close(above)
             parts += [part for part in reversed(target.parts) if part != "/"]
         return here
-    except BaseException:  # Whatever ends this, the descriptor must not stay open.
+    except BaseException:  # An interruption, too, must not leave the descriptor open.
         os.close(here)
         raise
 

@@ -26,8 +26,8 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
 
 
 class Console(console.Console):
-    """A console that styles text but passes no control character of the text on. It does not obey rich's markup, with
-    which a text could name a link: rich passes on whatever a link contains."""
+    """A console that styles text but passes no control character of the text on. It does not obey rich's markup:
+    with it, a text could contain a link, and rich prints the address of a link as it is."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"markup": False, "emoji": False, **options})

@@ -90,7 +90,8 @@ class Growth:
 
     def decision(self, error: float, looks: int = 0) -> Direction | None:
         """Return the direction whose evidence reached 1 / ``error`` first, or None."""
-        needed, price = -math.log(error), math.log(looks + 1)
+        needed = -math.log(error)
+        price = math.log(looks + 1)
         first = {
             direction: bisect_left(highest, needed, key=lambda value: value - price)
             for direction, highest in self._highest.items()

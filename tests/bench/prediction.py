@@ -94,8 +94,8 @@ def entropy(*values: Integers) -> float:
 
 def best_constant(mix: Mix) -> float:
     """How peaked the other tasks' answers are: the score of the best constant answer."""
-    found = [np.bincount(answers(task, mix.modulus, 3)) for task in mix.others]
-    return float(np.mean([counts.max() / counts.sum() for counts in found]))
+    frequencies = [np.bincount(answers(task, mix.modulus, 3)) for task in mix.others]
+    return float(np.mean([counts.max() / counts.sum() for counts in frequencies]))
 
 
 def information(mix: Mix) -> float:
@@ -118,8 +118,8 @@ def shared_quotient(mix: Mix) -> float:
     shares = []
     for task in mix.others:
         other = answers(task, mix.modulus, 2) % divisors[0]
-        told = entropy(left, right) + entropy(other) - entropy(left, right, other)
-        shares.append(told / entropy(other))
+        shared = entropy(left, right) + entropy(other) - entropy(left, right, other)
+        shares.append(shared / entropy(other))
     return float(np.mean(shares))
 
 

@@ -16,10 +16,10 @@ from tests.bench.prediction import (
 
 
 def test_the_savings_are_those_of_the_files_of_answers() -> None:
-    found = {str(mix): round(saving, 3) for mix, saving in read_savings().items()}
-    assert len(found) == 11
-    assert found["add+prod modulo 6"] == pytest.approx((36 + 18 - 22 - 8) / 70, abs=1e-3)
-    assert found["add+prod modulo 7"] == pytest.approx((11 - 30) / 32, abs=1e-3)
+    savings = {str(mix): round(saving, 3) for mix, saving in read_savings().items()}
+    assert len(savings) == 11
+    assert savings["add+prod modulo 6"] == pytest.approx((36 + 18 - 22 - 8) / 70, abs=1e-3)
+    assert savings["add+prod modulo 7"] == pytest.approx((11 - 30) / 32, abs=1e-3)
 
 
 def test_numbers_of_the_tasks_are_those_of_their_tables() -> None:

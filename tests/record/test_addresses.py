@@ -1,4 +1,4 @@
-"""Where a server sends files: whoever created an experiment has chosen it, also for the records of other users."""
+"""Where a server sends files. The user who created an experiment chose it, also for the records of other users."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RUN = "a" * 32
 @contextmanager
 def served(location: str = "") -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Run an MLflow server with an experiment of another user, whose files are at a location. Yield its host, and the
-    paths that it was asked for, with the login."""
-    asked: list[tuple[str, str]] = []
+    paths of its requests, with the login."""
+    requests: list[tuple[str, str]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             path = urlsplit(self.path).path
-            asked.append((path, self.headers.get("Authorization", "")))
+            requests.append((path, self.headers.get("Authorization", "")))
             info = {"run_id": RUN, "run_uuid": RUN, "experiment_id": "1", "status": "RUNNING", "start_time": 1}
             info |= {"artifact_uri": f"{location}/{RUN}/artifacts", "lifecycle_stage": "active"}
             run = {"info": info, "data": {"tags": [{"key": "kind", "value": "sweep"}]}}
@@ -41,8 +41,8 @@ def served(location: str = "") -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "runs/get": {"run": run},
                 "runs/search": {"runs": [run]},
             }
-            found = next((answer for end, answer in answers.items() if path.endswith(end)), {})
-            content = json.dumps(found).encode()
+            reply = next((answer for end, answer in answers.items() if path.endswith(end)), {})
+            content = json.dumps(reply).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -56,7 +56,7 @@ def served(location: str = "") -> Iterator[tuple[str, list[tuple[str, str]]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"127.0.0.1:{server.server_port}", asked
+        yield f"127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         server.server_close()
@@ -73,12 +73,12 @@ def login(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("form", ["mlflow-artifacts://{}", "http://{}/api/2.0/mlflow-artifacts/artifacts"])
 def test_the_login_is_not_sent_where_another_user_keeps_files(form: str, tmp_path: Path) -> None:
     finished = finish(tmp_path / "sweeps")
-    with served() as (elsewhere, asked), served(form.format(elsewhere)) as (host, seen):
+    with served() as (elsewhere, requests), served(form.format(elsewhere)) as (host, seen):
         store = Store(f"http://{host}")
         with pytest.raises(StoreError, match=f"{elsewhere}.* is not on {host}.*--set name=NAME"):
             records_of(MlflowTracker(store), finished.sweep).begin()
         remove_sweep(store, finished.sweep.spec.name, finished.sweep.id)
-        assert asked == []
+        assert requests == []
         assert any(login.startswith("Basic") for _, login in seen)
 
 

@@ -81,7 +81,7 @@ def test_commands_leave_the_database_in_a_home_of_another_user_alone(words: list
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another group")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
 def test_a_database_in_a_home_that_its_user_shares_for_writing_is_not_opened(mode: int, tmp_path: Path) -> None:
-    """Whoever can write the directory can exchange the database, or put a journal next to it."""
+    """A user who can write to the directory can exchange the database, or put a journal next to it."""
     home = tmp_path / "home"
     home.mkdir()
     make_database(home / DATABASE)

@@ -13,11 +13,17 @@ from orchestrator.search.next_run import PRECISION, TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import cost_model, points
 from orchestrator.transition.estimate import transition
-from orchestrator.transition.types import Verdict
+from orchestrator.transition.types import Point, Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
 
 FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
 ONE = Problem(("add",), FINE, tuple(range(6)))
+
+
+def design_after(*runs: tuple[int, bool]) -> TransitionDesign:
+    """Return the design after runs at these sizes, of which some learned."""
+    shown = [(Point(size, seed, 0.97 if learned else 0.2, 0.2), learned) for seed, (size, learned) in enumerate(runs)]
+    return TransitionDesign(ONE, "add", tuple(shown))
 
 
 @pytest.mark.parametrize("at", [12, 40, 120])
@@ -72,7 +78,7 @@ def test_prefers_smaller_sizes_if_cost_rises_with_size() -> None:
 
 
 def test_information_is_positive_and_falls_at_sizes_with_pending_runs() -> None:
-    design = TransitionDesign(ONE, "add", ((8, False), (128, True)))
+    design = design_after((8, False), (128, True))
     gains = design.information({})
     assert (gains >= -1e-12).all()
     best = int(np.argmax(gains))
@@ -80,7 +86,7 @@ def test_information_is_positive_and_falls_at_sizes_with_pending_runs() -> None:
 
 
 def test_information_vanishes_at_sizes_whose_outcome_is_known() -> None:
-    gains = TransitionDesign(ONE, "add", ((FINE[20], False),) * 6 + ((FINE[24], True),) * 6).information({})
+    gains = design_after(*[(FINE[20], False)] * 6, *[(FINE[24], True)] * 6).information({})
     assert gains[0] < 0.1 * gains.max()
     assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
 

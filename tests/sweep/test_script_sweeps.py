@@ -69,7 +69,7 @@ def test_a_mistake_is_refused_with_its_place(
 def test_a_script_does_not_write_where_others_could_lead_it_elsewhere(
     owner: int, part: str, run: Program, tmp_path: Path
 ) -> None:
-    """Whoever can write the home can put links in place of the script's directories, which it opens by their paths."""
+    """Users who can write to the home can put links in place of the script's directories, which it opens by path."""
     written_space(tmp_path / "own")
     place = tmp_path / "home" / part
     place.mkdir(parents=True)

@@ -35,7 +35,8 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return a sentence with what was found about a mix, and the runs behind it."""
-    mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
+    mix_name = called(mix)
+    baseline_name = called(answer.baseline_of(mix))
     target, learned = answer.target, answer.words.learned
     comparison, claim = mix.comparison, claim_of(answer, mix)
     if not mix.is_compared:
@@ -60,7 +61,8 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 
 def _claim_sentence(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
     """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
-    mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
+    mix_name = called(mix)
+    baseline_name = called(answer.baseline_of(mix))
     words, comparison = answer.words, mix.comparison
     assert comparison is not None, "a claim has a comparison"
     models, place, at = f"{words.run}s", claim.place, _place_words(answer, claim.place)
@@ -186,7 +188,8 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
     lines = []
     for mix in answer.compared:
         parts = () if mix.comparison is None else mix.comparison.parts
-        mix_name, baseline_name = called(mix), called(answer.baseline_of(mix))
+        mix_name = called(mix)
+        baseline_name = called(answer.baseline_of(mix))
         for part in parts if len(parts) > 1 else ():
             learned = f"{part.tallies.mix} {mix_name} and {part.tallies.baseline} {baseline_name} {answer.words.run}s"
             evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
@@ -311,7 +314,8 @@ def open_words(answer: Answer, mix: MixAnswer) -> str:
     claim, baseline = claim_of(answer, mix), answer.baseline_of(mix)
     if claim is None or claim.obstacle is None:
         return ""
-    mix_name, baseline_name = called(mix), called(baseline)
+    mix_name = called(mix)
+    baseline_name = called(baseline)
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
