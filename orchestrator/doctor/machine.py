@@ -35,7 +35,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.system.environment import private_directory
 from orchestrator.system.errors import first_of
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.system.permissions import writable_by_others
+from orchestrator.system.permissions import shared_words, writable_by_others
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")
@@ -125,9 +125,9 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def place_of_tests(home: Path) -> Path:
-    """Return the directory in which models are trained: the home, or a private one if the home belongs to another user,
-    who could put links in the place of what is written there."""
-    return home if home.stat().st_uid in (0, os.getuid()) else private_directory()
+    """Return the directory in which models are trained: the home, or a private one if another user can write the home,
+    and could put links in the place of what is written there."""
+    return private_directory() if shared_words(home) else home
 
 
 def software() -> Finding:

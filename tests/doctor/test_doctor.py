@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from importlib import metadata
 from pathlib import Path
@@ -165,6 +166,15 @@ def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: P
     assert (finding.verdict, "not valid YAML" in finding.text) == (Verdict.SLOW, True)
     home.root.chmod(0o777)
     assert f"other users can write {home.root}" in machine.files_of_home(home.root).text
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_nothing_is_trained_in_a_home_that_others_can_write(mode: int, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(mode)
+    assert machine.place_of_tests(home) != home
+    assert stat.S_IMODE(machine.place_of_tests(home).stat().st_mode) == 0o700
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")

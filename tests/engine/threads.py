@@ -49,13 +49,11 @@ class ThreadEngine(Engine):
 
     def _take(self, campaign: Campaign, pool: ThreadPoolExecutor, future: Future[StackReport]) -> None:
         stack_id, worker = self._training[future]
-        try:
-            report = future.result()
-        except Exception:  # noqa: BLE001 - training is foreign code and may raise anything
+        if (error := future.exception()) is not None:
             del self._training[future]
-            campaign.stack_failed(stack_id, traceback.format_exc())
+            campaign.stack_failed(stack_id, "".join(traceback.format_exception(error)))
             return
-        campaign.take_in(stack_id, report)
+        campaign.take_in(stack_id, future.result())
         del self._training[future]
         if worker.done or campaign.is_over(stack_id):
             worker.close()
