@@ -20,6 +20,7 @@ from orchestrator.catalog.summary_cache import read_summary
 from orchestrator.history.sweeps import Sweep, UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
+from orchestrator.home.trusted_code import UntrustedCodeError, check_script
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
 from orchestrator.report.side_by_side import Compared, finding
@@ -28,12 +29,12 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import user_path
-from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.errors import UserError
 from orchestrator.system.printing import clean
 from orchestrator.system.text import counted, moment
 from orchestrator.terminal.output import Output
-from orchestrator.trusted_code import UntrustedCodeError, check_script
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from orchestrator.trusted_code import trust
+from orchestrator.home.trusted_code import trust
 from tests.cli.program import Program, command
 
 # Models and matrices in tests are small: threads do not speed them up, and next to other tests they wait for one

@@ -88,7 +88,7 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         ("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "orchestrator.catalog"), ()),
         ("orchestrator/record", ("orchestrator.engine", "orchestrator.catalog"), ()),
         ("orchestrator/catalog", ("orchestrator.record", "torch"), ()),
-        ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.cost"), ()),
+        ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.forecast"), ()),
         ("orchestrator/system", OURS, ("orchestrator.system", "trainables.contract.files")),
     ],
 )
@@ -118,17 +118,14 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
 
 PACKAGES = (
     "system",
-    "machine",
+    "jobs",
     "home",
-    "trusted_code",
     "transition",
     "search",
     "space",
     "history",
-    "stacks",
-    "cost",
     "report",
-    "simulation",
+    "forecast",
     "terminal",
     "catalog",
     "record",
@@ -207,8 +204,8 @@ def closure(module: str) -> set[str]:
 
 
 QUESTION = (
-    *("search", "transition", "space", "history", "stacks", "cost"),
-    *("report", "simulation", "catalog", "record", "sweep"),
+    *("search", "transition", "space", "history"),
+    *("report", "forecast", "catalog", "record", "sweep"),
 )
 """Packages that know the question of a sweep: its mixes, targets and pairs."""
 
@@ -216,7 +213,7 @@ QUESTION = (
 def test_the_engine_knows_jobs_and_not_the_question() -> None:
     """It trains the jobs of any plan, on workers that get ready configurations."""
     reached = {name for module, _ in modules("orchestrator/engine") for name in closure(module)}
-    assert reached >= {"orchestrator.machine.jobs", "orchestrator.engine.worker", "orchestrator.engine.ray.trial"}
+    assert reached >= {"orchestrator.jobs.plan", "orchestrator.engine.worker", "orchestrator.engine.ray.trial"}
     assert {name for name in reached if package_of(name) in QUESTION} == set()
 
 
@@ -288,7 +285,7 @@ def test_text_is_printed_only_without_control_characters() -> None:
 )
 def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | None) -> None:
     code = (
-        "from orchestrator.space.spaces import load_space\nimport orchestrator.history.known_runs\n"
+        "from orchestrator.space.spaces import load_space\nimport orchestrator.history.extend\n"
         f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)"
     )
     assert imported(code, "torch", "ray", "mlflow", "matplotlib") == []

@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from orchestrator.cli.main import describe
-from orchestrator.record.store import DATABASE
+from orchestrator.record.mlflow_store import DATABASE
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import free_port

@@ -81,10 +81,10 @@ from orchestrator.engine.job_queue import OneByOne
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.home.directories import Home
 from orchestrator.history.journal import Journal
-from orchestrator.machine.job_list import JobList
-from orchestrator.machine.jobs import Setup, job_of
-from orchestrator.machine.resources import Resources
-from orchestrator.machine.state import State
+from orchestrator.jobs.job_list import JobList
+from orchestrator.jobs.plan import Setup, job_of
+from orchestrator.jobs.resources import Resources
+from orchestrator.jobs.state import State
 from orchestrator.record.job_records import JobRecords
 from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.space.spaces import load_space

@@ -33,7 +33,8 @@ from orchestrator.space.problem import problem_of
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
-from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.did_you_mean import unknown
+from orchestrator.system.errors import UserError
 from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status

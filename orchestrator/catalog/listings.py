@@ -12,7 +12,7 @@ from orchestrator.catalog.reading import StoredSweep
 from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, words_of
 from orchestrator.history.sweeps import UnreadableError, failures
 from orchestrator.home.run_files import numbers_of
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.words.costs import bad_runs
 from orchestrator.space.settings import flatten, plain_value

@@ -25,8 +25,8 @@ from orchestrator.catalog.reading import StoredSweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences
-from orchestrator.system.errors import UserError, first_of
-from orchestrator.system.text import counted
+from orchestrator.system.errors import UserError
+from orchestrator.system.text import counted, first_of
 from orchestrator.transition.evidence import Block, RunId
 from trainables.base import Status
 

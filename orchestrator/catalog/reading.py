@@ -18,14 +18,15 @@ from orchestrator.home.directories import Home
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep, command_of
 from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
-from orchestrator.system.errors import UserError, did_you_mean, first_of
+from orchestrator.system.did_you_mean import did_you_mean
+from orchestrator.system.errors import UserError
 from orchestrator.system.machine_errors import is_damage
-from orchestrator.system.text import counted
+from orchestrator.system.text import counted, first_of
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.catalog.reading import StoredSweep, origin_words
-from orchestrator.cost import cost_of
 from orchestrator.home.run_files import directory_bytes
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import head_of
+from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.changes import changed_words

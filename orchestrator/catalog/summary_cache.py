@@ -44,8 +44,8 @@ from orchestrator.home.foreign_files import (
 )
 from orchestrator.home.run_files import OUTCOME, directory_bytes
 from orchestrator.home.seals import CONTENTS
-from orchestrator.machine.state import State
-from orchestrator.trusted_code import list_path
+from orchestrator.home.trusted_code import list_path
+from orchestrator.jobs.state import State
 from trainables import IMPORTED_AT
 from trainables.contract.sources import files_of, is_outside
 

@@ -34,8 +34,9 @@ from orchestrator.cli.options import (
 )
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
-from orchestrator.machine.state import State
-from orchestrator.record import store
+from orchestrator.home.trusted_code import digest_of_script
+from orchestrator.jobs.state import State
+from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
@@ -50,7 +51,6 @@ from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
-from orchestrator.trusted_code import digest_of_script
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -373,7 +373,7 @@ def ui_command(
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import MLFLOW, serving
 
-    chosen = store.choose(home)
+    chosen = mlflow_store.choose(home)
     if chosen.database is None:
         echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
@@ -381,11 +381,11 @@ def ui_command(
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
-    store.check(chosen)
+    mlflow_store.check(chosen)
     # A sweep that just started left an empty file, in which MLflow's server would make tables while the sweep does.
-    with store.store_errors(chosen):
-        store.make_database(chosen.database)
-    if outside := store.outside_files(chosen):
+    with mlflow_store.store_errors(chosen):
+        mlflow_store.make_database(chosen.database)
+    if outside := mlflow_store.outside_files(chosen):
         rebuild = command_line("sync", "--rebuild", "--home", home)
         warn(f"{outside}, so MLflow's page does not show pictures and files: run `{rebuild}`")
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")

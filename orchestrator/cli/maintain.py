@@ -18,18 +18,19 @@ from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
-from orchestrator.record import store
+from orchestrator.home.trusted_code import is_in_sweep, list_path, trust
+from orchestrator.record import mlflow_store
 from orchestrator.record.json_lines import RUNS, remove_lines
 from orchestrator.record.tracker import StoreError
 from orchestrator.sweep.run_options import RECORDS
 from orchestrator.system.commands import command_line
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
-from orchestrator.system.errors import SweepError, UserError, unknown
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import entries, is_directory, opened_directory
 from orchestrator.system.permissions import writable_by_others
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
-from orchestrator.trusted_code import is_in_sweep, list_path, trust
 
 REMOVED = ".removed-"
 """Beginning of the name of a sweep's directory while it is deleted."""
@@ -169,11 +170,11 @@ def _delete(files: SweepDirectory, home: Path) -> int:
     """Delete the record, then the files. Return the number of records. An interrupted deletion can be repeated."""
     from orchestrator.record.mlflow_tracker import remove_sweep
 
-    chosen = store.choose(home)
+    chosen = mlflow_store.choose(home)
     # On a server, the records of this id may be those of the sweep's author.
     is_asked = chosen.database is not None or not files.is_imported
     if is_asked:
-        store.check(chosen)
+        mlflow_store.check(chosen)
     else:
         warn(f"{files.id} came with an archive, so its records on {chosen.shown} stay: they may be its author's")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:

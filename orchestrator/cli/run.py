@@ -27,14 +27,14 @@ from orchestrator.cli.options import (
     wide_console,
     with_options,
 )
-from orchestrator.cost import plan_json
+from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
-from orchestrator.history.known_runs import newest_sweep
+from orchestrator.history.resume import newest_sweep
 from orchestrator.history.sweeps import ask_to_stop
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_directory
 from orchestrator.report import answer_table
-from orchestrator.report.statements import HEADER, markdown, over_table, summary
+from orchestrator.report.verdicts import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names, written
@@ -45,8 +45,9 @@ from orchestrator.sweep.reproduce import Experiment, Reproduction
 from orchestrator.sweep.run import one_ray, run_sweep, shipment_of
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.sweep.starting import earlier_sweeps
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
-from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.errors import UserError
 from orchestrator.system.files import replace_whole
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.printing import Console, echo

@@ -16,12 +16,12 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
-from orchestrator.cost import run_seconds
 from orchestrator.doctor.machine import Verdict, examined, machine_checks, place_of_tests
+from orchestrator.forecast.cost_estimate import run_seconds
+from orchestrator.forecast.simulation import compare
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
-from orchestrator.simulation import compare
 from orchestrator.space.mistakes import InvalidDataError, dotted, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
@@ -30,8 +30,9 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_spec import SCRIPT
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME, prefer_one_thread
-from orchestrator.system.errors import SweepError, UserError, unknown
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.printing import Console, echo
 from trainables.base import Family
 from trainables.families import BUILT_IN, load_family

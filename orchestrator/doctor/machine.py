@@ -29,13 +29,13 @@ from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.new_home import exchange_warning, make_home
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.system.environment import private_directory
-from orchestrator.system.errors import first_of
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.system.permissions import shared_words, writable_by_others
+from orchestrator.system.text import first_of
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")

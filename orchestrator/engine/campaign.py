@@ -1,6 +1,6 @@
 """A running campaign: starts stacks and processes what comes of them. Engines call it; it does not depend on Ray.
 
-It trains the jobs of a plan (machine/jobs.py) and does not know the question that they answer. When a run ends, its
+It trains the jobs of a plan (jobs/plan.py) and does not know the question that they answer. When a run ends, its
 directory is written; then the plan gets the outcome. A crash between these steps loses nothing. A job whose run is in
 the home already goes through the same steps without training. If another sweep is training a run, the campaign waits
 for the result. A job that starts from the weights of another waits for it. Which stack starts next is decided in
@@ -21,7 +21,7 @@ from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_store import RunStore
-from orchestrator.machine.jobs import Job, Member, Plan, Setup, Stack
+from orchestrator.jobs.plan import Job, Member, Plan, Setup, Stack
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
 

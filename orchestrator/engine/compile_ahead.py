@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, suppress
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import RunState
-from orchestrator.machine.jobs import Job, Stack
-from orchestrator.machine.resources import FULL
+from orchestrator.jobs.plan import Job, Stack
+from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
 
 NICENESS = 5

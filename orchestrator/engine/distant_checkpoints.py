@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
-from orchestrator.machine.jobs import Member
+from orchestrator.jobs.plan import Member
 
 
 class DepotError(Exception):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.run_store import RunStore
-from orchestrator.machine.jobs import Job, Plan, Setup, Stack, next_stack
+from orchestrator.jobs.plan import Job, Plan, Setup, Stack, next_stack
 from trainables.base import Family, Outcome, Status
 
 
@@ -197,7 +197,7 @@ class JobQueue:
 
     def _is_refused(self, job: Job) -> bool:
         """Stop the sweep if a stored run was trained by other code, for example by a sweep that runs at the same time.
-        Most such runs are refused before the sweep starts (history/known_code.py)."""
+        Most such runs are refused before the sweep starts (history/other_code.py)."""
         setup = self.setup
         source = self.store.source_of(job.key)
         is_other = "" not in (source, setup.source) and source != setup.source

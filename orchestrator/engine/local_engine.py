@@ -15,7 +15,7 @@ from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.messages import DeviceLostError
 from orchestrator.engine.worker import StackWorker
-from orchestrator.machine.jobs import Stack
+from orchestrator.jobs.plan import Stack
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.machine.jobs import Member
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.plan import Member
+from orchestrator.jobs.resources import Resources
 from trainables.base import Evaluation, Outcome, RunConfig
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from orchestrator.engine.worker import prepare_device
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import UserError
 from trainables.base import Family, Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator

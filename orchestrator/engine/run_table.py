@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from orchestrator.machine.jobs import ENDING, Job, Stack
+from orchestrator.jobs.plan import ENDING, Job, Stack
 from trainables.base import Evaluation, Outcome
 
 

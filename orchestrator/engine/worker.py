@@ -23,8 +23,8 @@ from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
 from orchestrator.home.seals import CONTENTS
-from orchestrator.machine.jobs import Setup, stack_id
-from orchestrator.machine.resources import FULL, Resources, stack_bytes
+from orchestrator.jobs.plan import Setup, stack_id
+from orchestrator.jobs.resources import FULL, Resources, stack_bytes
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words

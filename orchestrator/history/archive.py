@@ -30,7 +30,7 @@ from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.space import strict_yaml
-from orchestrator.system.errors import SweepError, UserError, first_of
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import (
     flush,
     is_file,
@@ -41,6 +41,7 @@ from orchestrator.system.files import (
     replace_whole,
     whole_directory,
 )
+from orchestrator.system.text import first_of
 from trainables.base import Outcome
 
 MARK = "transition-sweeps.json"

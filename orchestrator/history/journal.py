@@ -31,7 +31,7 @@ from orchestrator.home.foreign_files import (
     whole_lines,
 )
 from orchestrator.home.run_files import checked_outcome
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
 from orchestrator.system.errors import exception_line

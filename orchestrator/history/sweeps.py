@@ -18,17 +18,18 @@ from orchestrator.history.journal import SCHEMA, Begun, Ended, Entry, Journal, M
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
 from orchestrator.home.run_files import ProbeResult, read_results, read_run
-from orchestrator.machine.jobs import Setup
+from orchestrator.home.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
+from orchestrator.jobs.plan import Setup
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system import hardware
-from orchestrator.system.errors import SweepError, UserError, unknown
+from orchestrator.system.did_you_mean import unknown
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file, remove_tree, replace_whole
 from orchestrator.system.machine_errors import trouble_words
-from orchestrator.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from trainables.base import Outcome, Status
 from trainables.contract.arms import as_named
 from trainables.contract.sources import search_in

@@ -25,7 +25,7 @@ from orchestrator.home.foreign_files import (
     whole_lines,
 )
 from orchestrator.home.seals import flaw_of, seal
-from orchestrator.machine.jobs import Job, Member, Stack
+from orchestrator.jobs.plan import Job, Member, Stack
 from orchestrator.system.files import (
     entries,
     files_below,

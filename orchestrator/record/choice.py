@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.record.json_lines import RUNS, JsonLinesTracker
-from orchestrator.record.store import Store, check, choose
+from orchestrator.record.mlflow_store import Store, check, choose
 from orchestrator.record.tracker import StoreError, Tracker
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from orchestrator.machine.jobs import Job, Setup
-from orchestrator.machine.state import State
+from orchestrator.jobs.plan import Job, Setup
+from orchestrator.jobs.state import State
 from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.sweep_records import Put
 from orchestrator.record.tracker import Content, Sample

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.home.foreign_database import open_database
+from orchestrator.record.mlflow_store import Store, store_errors
 from orchestrator.record.mlflow_views import PREFIX, RUNS, TRANSITIONS, address_of
-from orchestrator.record.store import Store, store_errors
 from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"

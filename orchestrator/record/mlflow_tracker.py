@@ -23,10 +23,8 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.home.foreign_files import open_plain, own_directory, own_file
-from orchestrator.machine.state import State
-from orchestrator.record.mlflow_views import outdated, views
-from orchestrator.record.outcomes import mlflow_name
-from orchestrator.record.store import (
+from orchestrator.jobs.state import State
+from orchestrator.record.mlflow_store import (
     Store,
     address_flaw,
     all_runs,
@@ -36,6 +34,8 @@ from orchestrator.record.store import (
     settle_client,
     store_errors,
 )
+from orchestrator.record.mlflow_views import outdated, views
+from orchestrator.record.outcomes import mlflow_name
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
 from orchestrator.system.files import remove_tree

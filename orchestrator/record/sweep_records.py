@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.history.sweeps import Sweep
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.content import answer_content, run_content, sweep_content, transition_content
 from orchestrator.record.tracker import Content, Tracker
 from orchestrator.report.answer import Answer

@@ -13,7 +13,7 @@ from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, 
 from orchestrator.home.directories import Home
 from orchestrator.record.choice import opener
 from orchestrator.record.json_lines import RUNS
-from orchestrator.record.store import (
+from orchestrator.record.mlflow_store import (
     ARTIFACTS,
     DATABASE,
     VARIABLE,
@@ -110,7 +110,7 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
 
 def try_store(home: Path) -> tuple[str, float]:
     """Return the name of a home's store, and the seconds to read it or, if it has no database yet, to write a record to
-    a temporary one. Raises as :func:`orchestrator.record.store.check`."""
+    a temporary one. Raises as :func:`orchestrator.record.mlflow_store.check`."""
     store = choose(home)
     check_owner(store)
     begun = time.perf_counter()

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.home.directories import PROBES
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.system.errors import SweepError
 
 

@@ -214,7 +214,7 @@ class Searcher(ABC):
     def ask(self, limit: int, ending: Collection[Request] = ()) -> list[Request]:
         """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
         or stop if the searcher is :attr:`done`. ``ending`` are runs that are about to end, as
-        :data:`orchestrator.machine.jobs.ENDING` says."""
+        :data:`orchestrator.jobs.plan.ENDING` says."""
         if limit < 1:
             return []
         chosen = self.choose(self.pending, limit, ending)

@@ -18,8 +18,8 @@ import numpy as np
 from orchestrator.search.base import Problem, Request, Results, requests_of
 from orchestrator.search.next_run import KnownRuns, TransitionDesign, design_of, prior_of
 from orchestrator.search.results import CostModel, fit_costs
+from orchestrator.transition.e_value import Growth
 from orchestrator.transition.evidence import Block, Pair, RunId, has_learned, pair_of
-from orchestrator.transition.growth import Growth
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import Point
 

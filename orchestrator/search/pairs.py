@@ -1,5 +1,8 @@
-"""Default searcher: first pairs of runs, to decide each comparison and certify a larger factor; then single runs, to
-locate transitions."""
+"""Default searcher, and its settings such as ``max_cost``.
+
+First it asks for pairs of runs, to decide each comparison and certify a larger factor; then for single runs, to locate
+transitions.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from orchestrator.search.base import (
 from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.remaining import Limits, Shortfall, Side, most_pairs
+from orchestrator.search.remaining_budget import Limits, Shortfall, Side, most_pairs
+from orchestrator.transition.e_value import Growth
 from orchestrator.transition.evidence import Block
-from orchestrator.transition.growth import Growth
 
 Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000

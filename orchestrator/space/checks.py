@@ -12,7 +12,8 @@ import numpy as np
 from orchestrator.space.mistakes import Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning_settings import Tune
-from orchestrator.system.errors import UserError, did_you_mean, unknown
+from orchestrator.system.did_you_mean import did_you_mean, unknown
+from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import bar
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm

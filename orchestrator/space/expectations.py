@@ -1,7 +1,7 @@
 """Statements about a search space, with their sources, to compare finished sweeps with.
 
 They are in the space's file under ``expects:``, and ``like`` does not inherit them. For the verdicts, see
-:mod:`orchestrator.report.statements`.
+:mod:`orchestrator.report.verdicts`.
 """
 
 from __future__ import annotations

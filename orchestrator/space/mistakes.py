@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 
-from orchestrator.system.errors import did_you_mean
+from orchestrator.system.did_you_mean import did_you_mean
 from orchestrator.system.strict import STRICT
 from trainables.base import SettingsError
 

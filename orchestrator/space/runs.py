@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
-from orchestrator.search.remaining import Shortfall
+from orchestrator.search.remaining_budget import Shortfall
 from orchestrator.search.results import learned_runs
 from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec

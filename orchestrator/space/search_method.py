@@ -1,4 +1,4 @@
-"""How a sweep chooses its runs: ``search:`` of a search space."""
+"""``search:`` of a search space: the name of a searcher. Its settings are those of its class (search/pairs.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, model_serializer, model_validator
 from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
-from orchestrator.system.errors import unknown
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.strict import STRICT
 
 DEFAULT_METHOD = "pairs"

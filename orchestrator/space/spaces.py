@@ -20,18 +20,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from orchestrator.home.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
-from orchestrator.space.needs import Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
+from orchestrator.space.profiles import Needs, choose_profile
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_spec import DEFAULT_FAMILY, SCRIPT
 from orchestrator.system import hardware as machine
+from orchestrator.system.did_you_mean import did_you_mean, nearest, unknown
 from orchestrator.system.environment import user_path
-from orchestrator.system.errors import UserError, did_you_mean, nearest, unknown
+from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
-from orchestrator.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from trainables.base import SettingsError
 from trainables.contract.sources import offer
 from trainables.families import load_family, refresh_family
@@ -90,7 +91,7 @@ class Space:
         if profiles:
             if requested is not None and requested not in profiles:
                 raise unknown("profile", requested, profiles, where=self.source)
-            profile, reason = _choose(self.source, profiles, requested, hardware or machine.detect())
+            profile, reason = choose_profile(self.source, profiles, requested, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
         for file in reversed(self.files):
             overlays = [file.without(*SEPARATE)]
@@ -115,29 +116,6 @@ class Space:
         if asker is here or here.data.get("mixes", asker.data.get("mixes")) == asker.data.get("mixes"):
             return ""
         return f"{self.source} changes the mixes but inherits the question of {asker.source}: write `question:`"
-
-
-def _choose(
-    source: str, profiles: Mapping[str, Mapping[str, Any]], requested: str | None, hardware: Hardware
-) -> tuple[str, str]:
-    """Return the requested profile, or the first that fits ``hardware``, and the reason. Raises ``UserError``."""
-    needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
-    if requested is not None:
-        lacks = needs[requested].missing(hardware)
-        return requested, "requested" + (f", although {' and '.join(lacks)}" if lacks else "")
-    too_large: list[str] = []
-    for name, need in needs.items():
-        if need.asked:
-            continue
-        lacks = need.missing(hardware)
-        if not lacks:
-            gpu = f" ({hardware.gpu_name} found)" if need.gpu else ""
-            return name, "; ".join([*too_large, f"the first that fits this machine{gpu}"])
-        too_large.append(f"not {name}, because {' and '.join(lacks)}")
-    raise UserError(
-        f"no profile of {source} fits this machine ({hardware}): {'; '.join(too_large)}. "
-        f"Choose one with --profile: {', '.join(profiles)}."
-    )
 
 
 def names() -> list[str]:

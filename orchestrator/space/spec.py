@@ -17,6 +17,7 @@ from orchestrator.space.mistakes import InvalidDataError, Mistake, explain, pars
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError
+from orchestrator.system.text import first_of
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
@@ -48,6 +49,8 @@ NO_RESULT = frozenset(
     | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
 )
 """Keys of a specification that do not change results."""
+CODE = "script.code_hash"
+"""Key of a specification with the hash of its script's code."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
 
@@ -248,6 +251,11 @@ class SweepSpec(WrittenSpec):
         last = request.phase or len(self.config(request).phases)
         return [*(replace(request, phase=place) for place in range(1, last)), request]
 
+    def requests_by_key(self) -> dict[str, Request]:
+        """Return all runs that the sweep may use, including earlier phases of its arms, by key."""
+        key = self.make_family().key
+        return {key(self.config(phase)): phase for request in self.requests() for phase in self.chain(request)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain JSON values: a search space without profiles."""
         absent = {name for name in ("variant", "along", "salt", "looks") if not getattr(self, name)}
@@ -317,6 +325,16 @@ def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]
         for key in one | two
         if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
     }
+
+
+def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
+    """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
+    return first_of(
+        [
+            "the code of its script" if key == CODE else f"{key} (now {mine!r}, was {theirs!r})"
+            for key, (mine, theirs) in sorted(different.items())
+        ]
+    )
 
 
 def _count(family: Family, size: int) -> None:

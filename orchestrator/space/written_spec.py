@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.space.mistakes import NAME, InvalidDataError, Mistake, parse, unwritable
 from orchestrator.space.recording import Recording
 from orchestrator.space.search_method import Search

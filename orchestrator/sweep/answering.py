@@ -10,11 +10,12 @@ from typing import NoReturn
 from rich.console import Console
 
 from orchestrator.engine.campaign import Campaign
+from orchestrator.forecast.simulation import continued, outlook
 from orchestrator.history.journal import Answered, Broken, recall
 from orchestrator.history.sweeps import ANSWER, FIGURE, REPORT, Sweep
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.machine.jobs import Stack
-from orchestrator.machine.state import State
+from orchestrator.jobs.plan import Stack
+from orchestrator.jobs.state import State
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.report import answer_table
@@ -25,7 +26,6 @@ from orchestrator.report.words.costs import found_runs
 from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
-from orchestrator.simulation import continued, outlook
 from orchestrator.space.runs import Run
 from orchestrator.sweep.interruption import stopped_words
 from orchestrator.sweep.invocation import TimeLimit

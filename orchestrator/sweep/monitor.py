@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from orchestrator.cost import STARTUP_S, cost_of, played_to_the_end
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import TableRun
+from orchestrator.forecast.cost_estimate import STARTUP_S
+from orchestrator.forecast.rehearsals import played_to_the_end
+from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.words.findings import out_of_reach
 from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher

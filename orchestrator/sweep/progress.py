@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from orchestrator.cost import run_seconds
 from orchestrator.engine.campaign import Campaign
+from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.space.runs import Run
 from orchestrator.sweep.interruption import StopRequests

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.cost import cost_of
 from orchestrator.history.journal import recall
-from orchestrator.history.known_runs import newest_sweep
+from orchestrator.history.resume import newest_sweep
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import Home
+from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.side_by_side import can_scale
-from orchestrator.report.statements import Row, judge, judge_law, not_run
+from orchestrator.report.verdicts import Row, judge, judge_law, not_run
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation

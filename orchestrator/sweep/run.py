@@ -14,16 +14,13 @@ from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.shipping import NOTHING, Shipment, pack
 from orchestrator.history.earlier_looks import earlier_looks
+from orchestrator.history.extend import continued_blocks, reuse_runs
 from orchestrator.history.journal import Journal, Memory, recall
-from orchestrator.history.known_runs import (
-    adopt_outcomes,
-    continued_blocks,
-    reuse_runs,
-    whole_runs,
-)
+from orchestrator.history.resume import adopt_outcomes, whole_runs
 from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
+from orchestrator.home.trusted_code import list_path, remember_script, scripts_path, trust_code_of
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -34,7 +31,7 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import StackSizes, choose_stacks
+from orchestrator.space.stack_sizes import StackSizes, choose_stacks
 from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.driving import Drive
 from orchestrator.sweep.interruption import stop_on_machine_error
@@ -45,11 +42,11 @@ from orchestrator.sweep.starting import continuing, earlier_sweeps
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
-from orchestrator.system.errors import SweepError, UserError, first_of
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole
+from orchestrator.system.text import first_of
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import is_closed
-from orchestrator.trusted_code import list_path, remember_script, scripts_path, trust_code_of
 from trainables.base import Status
 
 if TYPE_CHECKING:

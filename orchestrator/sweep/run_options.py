@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.system.commands import command_line
+from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME, user_path
-from orchestrator.system.errors import UserError, unknown
+from orchestrator.system.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.space.overlays import Assignment

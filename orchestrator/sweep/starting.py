@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.catalog.reading import find_sweep
-from orchestrator.history.known_code import check_resumed, check_reused
-from orchestrator.history.known_runs import check_same, continued_blocks, find_unfinished, reusable
+from orchestrator.history.extend import continued_blocks, reusable
+from orchestrator.history.other_code import check_resumed, check_reused
+from orchestrator.history.resume import check_same, find_unfinished
 from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
-from orchestrator.record.store import choose
+from orchestrator.home.trusted_code import is_known_sweep
+from orchestrator.record.mlflow_store import choose
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system import hardware
@@ -20,7 +22,6 @@ from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.permissions import shared_words
-from orchestrator.trusted_code import is_known_sweep
 from trainables.contract.sources import MAIN
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from orchestrator.history.journal import Asked, Ended, Journal, Stopped, read_request
 from orchestrator.history.sweeps import Sweep
-from orchestrator.machine.jobs import Job, Member, Plan, job_of
+from orchestrator.jobs.plan import Job, Member, Plan, job_of
 from orchestrator.search.base import Request, Searcher
 from orchestrator.space.runs import Run, search_points
 from orchestrator.transition.types import Point

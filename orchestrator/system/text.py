@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+SHOWN = 6
+"""Maximum number of names in a message."""
+
 
 def number(value: float) -> str:
     """Return three significant digits with thousands separators: ``7.25``, ``37.1``, ``19,600``."""
@@ -80,3 +83,9 @@ def size_on_disk(count: float) -> str:
 def moment(when: datetime) -> str:
     """Return local time: ``2026-01-02 03:04``."""
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names, and the number of remaining names."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

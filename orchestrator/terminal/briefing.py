@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cost import Plan, make_plan
+from orchestrator.forecast.cost_estimate import CostEstimate, estimate_cost
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.question import asked
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.stack_sizes import choose_stacks
 from orchestrator.space.tuning_settings import tuned_text
-from orchestrator.stacks import choose_stacks
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.text import number, rough_duration
 
@@ -26,7 +26,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``.
     The local engine trains one stack at a time."""
     spec = choose_stacks(spec, hardware)
-    plan = make_plan(spec, hardware, most_at_once=1 if is_local else math.inf)
+    plan = estimate_cost(spec, hardware, most_at_once=1 if is_local else math.inf)
     usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in asked(spec).items() if label not in usual}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
@@ -46,7 +46,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
 def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
     spec = choose_stacks(spec, hardware)
-    plan = make_plan(spec, hardware)
+    plan = estimate_cost(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
         **asked(spec),
@@ -77,7 +77,7 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
     console.print(labeled(rows))
 
 
-def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+def _print_notes(spec: SweepSpec, hardware: Hardware, plan: CostEstimate, console: Console) -> None:
     share = 1e9 * hardware.memory_gb / plan.stacks_at_once
     family = spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
@@ -90,7 +90,7 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Conso
         console.print(Text(f"note: {note}", style="yellow"))
 
 
-def _cost(plan: Plan) -> str:
+def _cost(plan: CostEstimate) -> str:
     """Return the cost of the whole sweep: ``10 to 40 runs in 1 to 9 min (simulated), ...``."""
     limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most:,} runs"
     most = rough_duration(plan.tuning_seconds)
@@ -101,7 +101,7 @@ def _cost(plan: Plan) -> str:
     )
 
 
-def _runs_and_time(plan: Plan) -> str:
+def _runs_and_time(plan: CostEstimate) -> str:
     """Return the ranges over all rehearsals, ``10 to 40 runs in 1 min to 9 min``."""
     runs = [f"{count:,}" for count in (plan.runs_at_best, plan.runs_at_worst)]
     times = [rough_duration(seconds) for seconds in (plan.seconds_at_best, plan.seconds_at_worst)]
@@ -131,7 +131,7 @@ def _slow_training(spec: SweepSpec) -> str:
     return spec.make_family().slowness(device) if device == "cpu" else ""
 
 
-def _stacks(spec: SweepSpec, plan: Plan) -> str:
+def _stacks(spec: SweepSpec, plan: CostEstimate) -> str:
     stacks_by_size = [size.stack for size in plan.sizes]
     least = min(stacks_by_size)
     most = max(stacks_by_size)

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.transition.e_value import Growth, growth_of, log_evidence, ratio_of
 from orchestrator.transition.evidence import ERROR, Direction, Pair
-from orchestrator.transition.growth import Growth, growth_of, log_evidence, ratio_of
 
 LARGEST = 700.0
 """Largest log evidence that is converted to a number."""

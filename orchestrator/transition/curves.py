@@ -10,10 +10,10 @@ learns at every size.
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
 which their likelihood is averaged.
 
-There are two grids (grids.py). The curves of one reach .9 or so. Those of the other level off below
-:data:`HIGHEST_PLATEAU`, because runs reach less or because many of them never learn. The densities of single runs are
-in scatter.py. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat
-curve.
+There are two grids (grids.py). The curves of one reach .9 or so. Those of the other level off below it, because runs
+reach less or because many of them never learn. The probability of a curve before any run has ended is in prior.py, and
+the densities of single runs are in scatter.py. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R
+share of runs that learn on a flat curve.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from orchestrator.transition.grids import ASYMPTOTES, BINS, LEVELLING, RISING, Crossing, Grid
+from orchestrator.transition import prior
+from orchestrator.transition.grids import BINS, LEVELLING, RISING, Crossing, Grid
+from orchestrator.transition.prior import KINDS, LUCK
 from orchestrator.transition.scatter import (
     BETWEEN,
-    CLEAR,
     LOGITS,
     NEAR_FLOOR,
     NO_CURVE,
@@ -48,12 +48,6 @@ FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
 """Accuracies of runs that did not learn. The grid adds the floor of the target's best constant answer."""
 HIGHEST_FLOOR = 0.7
 """Highest floor of the grid. Targets above it get no estimate (:data:`orchestrator.transition.types.NEAR_LEVEL`)."""
-KINDS = np.array([0.4, 0.35, 0.25])
-"""Prior probabilities of the kinds of curve: all-or-nothing, shares, graded."""
-LUCK = np.array([0.0, 0.1, 0.3, 0.6])
-"""Share of runs that learn at any size on a flat curve. Each is too small for the task to count as learned."""
-FLAT = np.array([0.05, 0.01, 0.01, 0.01])
-"""Prior probabilities of the flat curves."""
 MAX_MIDPOINTS = 160
 """Maximum number of midpoints. A wider range of sizes has them further apart."""
 BELOW_MARGIN = 0.92
@@ -70,8 +64,6 @@ ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats, so that their sums are exact in any order of the runs."""
 FAINTEST = np.float32(-80.0)
 """Minimum log likelihood relative to the best, at the limit of single precision."""
-HIGHEST_PLATEAU = 0.87
-"""Maximum of the mean accuracy of a curve that levels off."""
 
 
 def _round(log_D: Floats32) -> None:
@@ -102,11 +94,8 @@ class Curves:
 
     @cached_property
     def log_prior(self) -> Floats:
-        """Log prior probability of each cell, uniform within each kind of curve and each luck of the flat curves."""
-        kind = KINDS * (1 - FLAT.sum()) / (self.cells / len(KINDS))
-        flat = np.repeat(FLAT, len(self.floors)) / len(self.floors)
-        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // len(KINDS)), flat]))
-        return prior
+        """Log prior probability of each cell."""
+        return prior.of_rising(self.cells, len(self.floors))
 
     @cached_property
     def tops(self) -> Floats:
@@ -319,17 +308,9 @@ class LevellingCurves(Curves):
 
     @cached_property
     def log_prior(self) -> Floats:
-        """Log prior probability of each cell, given that the curve levels off. Half of the curves have lapses and half
-        have asymptotes below .9, but none has neither. Flat curves belong to the other grid."""
-        lapses_L = _halves(self.grid.lapses > self.grid.lapses[0])
-        asymptotes_A = _halves(self.grid.asymptotes < ASYMPTOTES[0])
-        is_plateau_LFA = (self.tops < HIGHEST_PLATEAU) & (LEVEL * self.tops > self.floors[:, None] + CLEAR)
-        weight_LFA = lapses_L[:, None, None] * asymptotes_A * is_plateau_LFA
-        weight_LFA /= weight_LFA.sum() * math.prod(self.shape[1:3])
-        weight = np.broadcast_to(KINDS[:, None, None, None, None, None] * weight_LFA, self.shape).ravel()
-        with np.errstate(divide="ignore"):  # Cells that are not a plateau have probability 0.
-            prior: Floats = np.log(np.append(weight, np.zeros(self.all_cells - self.cells)))
-        return prior
+        """Log prior probability of each cell, given that the curve levels off."""
+        log_prior = prior.of_levelling(self.shape, self.grid, self.tops, self.floors)
+        return np.append(log_prior, np.full(self.all_cells - self.cells, -np.inf))
 
     @cached_property
     def relative(self) -> Crossing:
@@ -344,12 +325,6 @@ class LevellingCurves(Curves):
         never = np.broadcast_to(self.tops <= LEVEL, self.shape[1:]).ravel()
         crossing.bin[never] = BINS - 1
         return crossing
-
-
-def _halves(chosen: NDArray[np.bool_]) -> Floats:
-    """Return half of the probability spread over the chosen values, and half over the others."""
-    halves: Floats = np.where(chosen, 0.5 / chosen.sum(), 0.5 / (~chosen).sum())
-    return halves
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:

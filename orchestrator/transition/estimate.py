@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.transition.curves import KINDS, LUCK, Curves, curves_for, levelling_off
+from orchestrator.transition.curves import Curves, curves_for, levelling_off
 from orchestrator.transition.grids import BINS, Crossing
+from orchestrator.transition.prior import KINDS, LEVELS_OFF, LUCK
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
@@ -31,8 +32,6 @@ SURE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
 LIKELY = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
-LEVELLING_PRIOR = 0.5
-"""Prior probability that a curve levels off, once the runs show a sign of it."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
 RISEN = 0.15
@@ -99,7 +98,7 @@ class Posterior:
             return
         levelling = levelling_off(self.curves)
         log_levelling, weights, _ = _weights(levelling, points)
-        log_odds = math.log(LEVELLING_PRIOR / (1 - LEVELLING_PRIOR)) + log_levelling - log_total
+        log_odds = math.log(LEVELS_OFF / (1 - LEVELS_OFF)) + log_levelling - log_total
         from scipy.special import expit
 
         probability = float(expit(log_odds))

@@ -41,7 +41,7 @@ against "the baseline needs at most r times the mix's parameters" for every r up
 parameters. This assumes that a larger model of the same mix does not learn less often. The hypotheses are nested, so
 they are refuted in turn without a correction.
 
-This module defines blocks and pairs. ``growth.py`` computes the factor of each pair and when the product decides, and
+This module defines blocks and pairs. ``e_value.py`` computes the factor of each pair and when the product decides, and
 ``comparison.py`` the comparison that reports show.
 """
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import psutil
 
 from orchestrator.home.directories import Home
+from orchestrator.home.trusted_code import trust
 from orchestrator.space.spec import SweepSpec
-from orchestrator.trusted_code import trust
 from tests.bench.machine import describe
 from tests.catalog.fabricated import write_sweep
 from tests.site.browsing import BROWSER

@@ -19,10 +19,10 @@ from functools import cache, partial
 
 import numpy as np
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.report.answer import answer
 from orchestrator.report.claims import claim_of
 from orchestrator.search.base import Request
-from orchestrator.simulation import simulate
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
-from orchestrator.simulation import simulate
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

@@ -26,7 +26,7 @@ from orchestrator.search.registry import METHODS
 from orchestrator.search.results import points
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Transition
-from tests.simulation.truths import Truth, TruthKind, draw
+from tests.forecast.truths import Truth, TruthKind, draw
 
 PLATEAUS = (0.6, 0.7, 0.8, 0.85)
 SHAPES = ("never", "graded", "steps")

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Aim, Pairs
 from orchestrator.search.results import learned_runs
-from orchestrator.simulation import simulate
 from orchestrator.transition.comparison import compare
 from orchestrator.transition.evidence import counted
 from orchestrator.transition.types import Point

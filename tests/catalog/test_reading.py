@@ -12,7 +12,7 @@ import pytest
 from orchestrator.catalog.reading import find_run, find_sweep, read_arrays, read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import directory_bytes
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import imported

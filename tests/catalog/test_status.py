@@ -14,8 +14,9 @@ from rich.console import Console, RenderableType
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.reading import StoredSweep, find_run, read_sweep
 from orchestrator.catalog.summary import RunStatus, ended_runs, status_json, summarize, unfinished_runs
-from orchestrator.cost import cost_of, run_seconds
+from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.home.directories import Home
+from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
 from orchestrator.report.words.changes import changed_words
 from orchestrator.report.words.explanation import explain

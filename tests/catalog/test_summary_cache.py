@@ -21,9 +21,9 @@ from orchestrator.history.journal import Answered, Ended, Journal, Stopped
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import ProbeResult, write_result
-from orchestrator.machine.state import State
+from orchestrator.home.trusted_code import trust
+from orchestrator.jobs.state import State
 from orchestrator.site.pages import SweepPages
-from orchestrator.trusted_code import trust
 from tests.catalog.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, imported, separate
 from tests.sweep.sweeps import UNITS, interrupt_after, only_sweep, remembered, run_here, spec

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
 from orchestrator.home.directories import Home
-from orchestrator.record.store import choose
+from orchestrator.record.mlflow_store import choose
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.catalog.fabricated import write_sweep

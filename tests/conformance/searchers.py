@@ -8,7 +8,7 @@ import numpy as np
 
 from orchestrator.search.base import Problem, Request, Results, Searcher
 from orchestrator.transition.types import Point
-from tests.simulation.truths import Truth, TruthKind, draw
+from tests.forecast.truths import Truth, TruthKind, draw
 
 World = Callable[[Request], Point | None]
 

@@ -1,4 +1,4 @@
-"""Every plan keeps the contract of plans (orchestrator/machine/jobs.py). Runs train without an engine."""
+"""Every plan keeps the contract of plans (orchestrator/jobs/plan.py). Runs train without an engine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from orchestrator.history.journal import Journal
 from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.machine.job_list import JobList
-from orchestrator.machine.jobs import Job, Plan, job_of
+from orchestrator.jobs.job_list import JobList
+from orchestrator.jobs.plan import Job, Plan, job_of
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan

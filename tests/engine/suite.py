@@ -27,13 +27,13 @@ from orchestrator.history.journal import Journal
 from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.machine.jobs import Job, Stack
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.plan import Job, Stack
+from orchestrator.jobs.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.search.grid import Grid
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import StackSizes
+from orchestrator.space.stack_sizes import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
 from tests.engine.test_campaign import plan_of, stop_mix

@@ -17,11 +17,11 @@ from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members,
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
-from orchestrator.machine.jobs import Job, Stack
+from orchestrator.jobs.plan import Job, Stack
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
-from orchestrator.stacks import StackSizes
+from orchestrator.space.stack_sizes import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec

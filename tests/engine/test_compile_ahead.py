@@ -18,7 +18,7 @@ from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
-from orchestrator.stacks import StackSizes
+from orchestrator.space.stack_sizes import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
 from tests.engine.test_campaign import plan_of, start

@@ -13,7 +13,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.checkpoints import Checkpoints, PackedCheckpoint
 from orchestrator.home.directories import Home
-from orchestrator.machine.jobs import Setup, stack_id
+from orchestrator.jobs.plan import Setup, stack_id
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from tests.engine.jobs import job_for

@@ -14,7 +14,7 @@ from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from tests.engine.processes import ProcessEngine, Reply, Worker
 from tests.engine.suite import CHECKS, Bench
 from tests.engine.threads import ThreadEngine

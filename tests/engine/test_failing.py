@@ -15,8 +15,8 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from orchestrator.engine.ray.deaths import machine_error_behind, machine_error_words
-from orchestrator.machine.resources import Resources
+from orchestrator.engine.ray.machine_errors import machine_error_behind, machine_error_words
+from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError
 from tests.engine.test_trouble import statuses, troubled_spec
 from tests.scripted import begun

@@ -16,10 +16,10 @@ from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.history.journal import Journal
 from orchestrator.home.directories import Home
-from orchestrator.machine.job_list import JobList
-from orchestrator.machine.jobs import Setup, job_of
-from orchestrator.machine.resources import Resources
-from orchestrator.machine.state import State
+from orchestrator.jobs.job_list import JobList
+from orchestrator.jobs.plan import Setup, job_of
+from orchestrator.jobs.resources import Resources
+from orchestrator.jobs.state import State
 from orchestrator.record.job_records import JobRecords
 from orchestrator.record.json_lines import JsonLinesTracker
 from tests.engine.processes import ProcessEngine

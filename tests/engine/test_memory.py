@@ -11,7 +11,7 @@ import torch
 
 from orchestrator.engine import worker
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError

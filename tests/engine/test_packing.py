@@ -13,12 +13,11 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from orchestrator.cost import stacks_at_once
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks import choose_stacks
+from orchestrator.space.stack_sizes import choose_stacks, stacks_at_once
 from orchestrator.system.errors import SweepError
 from tests.scripted import FAMILY, Event, events
 from tests.sweep.sweeps import ended, printed, quiet, run_here, spec

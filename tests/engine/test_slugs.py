@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.machine.jobs import stack_id
+from orchestrator.jobs.plan import stack_id
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
 from trainables.base import RunConfig

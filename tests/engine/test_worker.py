@@ -18,7 +18,7 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import read_arrays, read_outcome, read_results
 from orchestrator.home.run_store import RunStore
-from orchestrator.machine.jobs import Setup
+from orchestrator.jobs.plan import Setup
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from tests.engine.jobs import job_for

@@ -20,7 +20,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.run_files import ORIGIN, OUTCOME
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, seal
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started

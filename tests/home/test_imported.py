@@ -13,7 +13,7 @@ import orchestrator as o
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.history.archive import FOREIGN, Copied, export_home, import_home
 from orchestrator.history.journal import Asked, Ended, Journal, read_journal
-from orchestrator.history.known_runs import find_unfinished, newest_sweep
+from orchestrator.history.resume import find_unfinished, newest_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import UNKNOWN, RunStore
 from orchestrator.home.seals import CONTENTS, seal

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator import trusted_code as trusting
 from orchestrator.history.journal import Begun, to_line
 from orchestrator.history.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
+from orchestrator.home import trusted_code as trusting
 from orchestrator.home.directories import Home
-from orchestrator.system.permissions import writable_by_others
-from orchestrator.trusted_code import (
+from orchestrator.home.trusted_code import (
     is_in_sweep,
     list_path,
     trust,
@@ -27,6 +26,7 @@ from orchestrator.trusted_code import (
     trusted_code,
     trusted_folders,
 )
+from orchestrator.system.permissions import writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process
 from tests.sweep.sweeps import FAMILY, spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.record.store import DATABASE, make_database
+from orchestrator.record.mlflow_store import DATABASE, make_database
 
 
 @pytest.fixture(scope="session", name="empty")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.tracker import Content, Sample, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
 from orchestrator.system.files import locked, replace_whole

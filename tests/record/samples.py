@@ -11,7 +11,7 @@ import numpy as np
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import Tracker
 from orchestrator.report.answer import Answer, answer

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from orchestrator.record.store import Store, check
+from orchestrator.record.mlflow_store import Store, check
 from orchestrator.system.errors import SweepError
 from tests.waiting import wait_for
 

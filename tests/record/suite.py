@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.tracker import Content, Sample, StoreError, Tracker
 
 FIRST, SECOND = "sums-20260101-000000-aaaa", "sums-20260101-000000-bbbb"

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from orchestrator.record.mlflow_store import Store, address_flaw
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
-from orchestrator.record.store import Store, address_flaw
 from orchestrator.record.tracker import StoreError
 from tests.record.samples import finish, records_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.record.json_lines import RUNS
-from orchestrator.record.store import DATABASE
+from orchestrator.record.mlflow_store import DATABASE
 from tests.cli.program import Program
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
 

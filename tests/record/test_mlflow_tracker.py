@@ -16,11 +16,11 @@ from mlflow.entities import Run
 from pydantic import TypeAdapter
 
 from orchestrator.home.run_files import ProbeResult, write_result
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
+from orchestrator.record.mlflow_store import DATABASE, Store, all_runs, choose
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, address_of, outdated, views
-from orchestrator.record.store import DATABASE, Store, all_runs, choose
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer, answer
 from tests.cli.program import imported
@@ -394,7 +394,7 @@ def test_links_are_read_without_mlflow(records: Record) -> None:
     home = str(records.store.database.parent) if records.store.database else ""
     code = (
         "from pathlib import Path\nfrom orchestrator.record.mlflow_server import places\n"
-        "from orchestrator.record.store import choose, outside_files\nimport orchestrator.site.server\n"
+        "from orchestrator.record.mlflow_store import choose, outside_files\nimport orchestrator.site.server\n"
         f"store = choose(Path({home!r}), {{}})\nassert outside_files(store) == '' and places(store, 'page')"
     )
     assert imported(code, "mlflow", "pandas", "torch", "ray") == []

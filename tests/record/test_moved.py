@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.record.store import DATABASE, choose, outside_files
+from orchestrator.record.mlflow_store import DATABASE, choose, outside_files
 from tests.cli.program import Program, separate
 from tests.sweep.sweeps import run_here, spec
 

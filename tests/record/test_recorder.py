@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import Content, StoreError, Tracker

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
+from orchestrator.record.mlflow_store import Store, check
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Recorder
-from orchestrator.record.store import Store, check
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError
 from tests.record.samples import finish, record

@@ -17,8 +17,8 @@ from mlflow.entities import Run
 
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
+from orchestrator.record.mlflow_store import DATABASE, VARIABLE
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
 from orchestrator.record.tracker import Content, StoreError
 from orchestrator.sweep import answering

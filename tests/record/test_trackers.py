@@ -20,10 +20,10 @@ from mlflow.exceptions import MlflowException
 
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.record.json_lines import RUNS, JsonLinesTracker, remove_lines
+from orchestrator.record.mlflow_store import DATABASE, choose
 from orchestrator.record.mlflow_tracker import ENDINGS, MlflowTracker
-from orchestrator.record.store import DATABASE, choose
 from orchestrator.record.tracker import Content, StoreError
 from tests.record import csv_files
 from tests.record.csv_files import CsvTracker, read_table

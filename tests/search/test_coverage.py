@@ -13,7 +13,7 @@ from orchestrator.search.results import points
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.types import Verdict
 from tests.bench import levelling
-from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
+from tests.forecast.truths import OTHER_SHAPES, TruthKind, draw
 
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88

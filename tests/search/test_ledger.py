@@ -13,8 +13,8 @@ from orchestrator.search.base import Problem, Request, requests_of
 from orchestrator.search.ledger import ComparedRuns
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
+from orchestrator.transition.e_value import growth_of
 from orchestrator.transition.evidence import LEARNED, has_learned, pair_of
-from orchestrator.transition.growth import growth_of
 from orchestrator.transition.types import Point
 
 SIZES = (8, 10, 12, 14, 16, 20, 24, 32, 48, 64)

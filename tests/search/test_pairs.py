@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.next_pair import FEWEST_OPEN
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
-from orchestrator.simulation import simulate
 from orchestrator.transition.comparison import Comparison, compare
 from orchestrator.transition.evidence import LEARNED, Direction, counted
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import World, drive
-from tests.simulation.truths import Truth, TruthKind, truths_world
+from tests.forecast.truths import Truth, TruthKind, truths_world
 from trainables.base import Parameters
 from trainables.contract.settings import SettingsError
 

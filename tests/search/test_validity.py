@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
-from orchestrator.simulation import simulate
 from orchestrator.transition.comparison import compare
 from orchestrator.transition.evidence import ERROR, Pair, counted
 from orchestrator.transition.types import Point

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cost import make_plan
+from orchestrator.forecast.cost_estimate import estimate_cost
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -102,5 +102,6 @@ def test_an_arm_with_its_own_recipe_is_trained_only_under_that_recipe() -> None:
     alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
     assert [mix.name for mix in alone.mixes] == ["add @ fast", "add+prod @ fast"]
     assert list(answer(alone, ()).recipes) == ["fast"]
-    runs = make_plan(spec(recipes=RECIPES, mixes=original.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
+    searched = spec(recipes=RECIPES, mixes=original.to_dict()["mixes"], search={"method": "grid"})
+    runs = estimate_cost(searched, HARDWARE).runs
     assert runs == len(original.cells) * original.seeds

@@ -12,7 +12,7 @@ import pytest
 import orchestrator as o
 from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.system.errors import UserError
 from tests.families import LogisticSettings

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
-from orchestrator.machine.state import State
+from orchestrator.jobs.state import State
 from orchestrator.report.figures import style
 from orchestrator.report.page import report
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, spec

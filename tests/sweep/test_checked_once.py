@@ -15,7 +15,7 @@ from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.space.mistakes import Mistake
 from orchestrator.space.spaces import load_space, names, variant_names
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import choose_stacks
+from orchestrator.space.stack_sizes import choose_stacks
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.cli.program import Program

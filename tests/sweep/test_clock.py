@@ -12,7 +12,7 @@ import pytest
 from orchestrator.history.journal import Journal
 from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
-from orchestrator.machine.jobs import Job
+from orchestrator.jobs.plan import Job
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run, search_points

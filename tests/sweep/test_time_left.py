@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cost import STARTUP_S
 from orchestrator.engine.run_table import RunState, TableRun
+from orchestrator.forecast.cost_estimate import STARTUP_S
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.sweep.monitor import Monitor, time_left

@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_outcome
-from orchestrator.record import store
+from orchestrator.record import mlflow_store
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.sweep.tuning_study import LEARNED, learned_at
@@ -141,7 +141,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_pa
     assert result.tuned[0] == f"add: tuned: haste {haste:.3g}"
     assert result.tuned[0] in output
     assert differences(wanted, sweep.spec) == {}
-    client = MlflowClient(store.choose(tmp_path).uri)
+    client = MlflowClient(mlflow_store.choose(tmp_path).uri)
     experiments = [item.experiment_id for item in client.search_experiments()]
     runs = client.search_runs(experiments, "tags.kind = 'run'")
     assert str(haste) in {run.data.params["haste"] for run in runs}

@@ -8,9 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from orchestrator.cost import make_plan
+from orchestrator.forecast.cost_estimate import estimate_cost
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks import choose_stacks
+from orchestrator.space.stack_sizes import choose_stacks
 from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.terminal.briefing import print_plan, print_start
 from tests.sweep.sweeps import printed, quiet, spec
@@ -78,18 +78,18 @@ def test_expected_problems_are_on_the_first_screen_of_run(monkeypatch: pytest.Mo
 def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Hardware(2, 16)
     wanted = load_space("add_vs_add_prod", "quick", ["search={method: grid}"], machine)
-    fast = make_plan(wanted, machine).seconds_at_best
-    alone = make_plan(wanted, machine, most_at_once=1)
+    fast = estimate_cost(wanted, machine).seconds_at_best
+    alone = estimate_cost(wanted, machine, most_at_once=1)
     assert alone.stacks_at_once == 1
     assert alone.seconds_at_best > 1.5 * fast
     monkeypatch.setattr(native, "library", lambda: None)
-    assert make_plan(wanted, machine).seconds_at_best > 2 * fast
+    assert estimate_cost(wanted, machine).seconds_at_best > 2 * fast
 
 
 def test_the_estimate_of_a_comparison_spans_equal_and_different_mixes() -> None:
     """On flat sums, six sweeps of `quick` took 10 to 18 runs (tests/bench/results/flat.md); equal mixes take more."""
     machine = Hardware(2, 8)
-    plan = make_plan(choose_stacks(load_space("add_vs_add_prod", "quick", hardware=machine), machine), machine)
+    plan = estimate_cost(choose_stacks(load_space("add_vs_add_prod", "quick", hardware=machine), machine), machine)
     assert plan.runs_at_best <= 10
     assert plan.runs_at_worst >= 18
     assert plan.seconds_at_best < plan.seconds_at_worst

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from orchestrator.transition import curves as grids
 from orchestrator.transition import scatter
 from orchestrator.transition.curves import Curves, curves_for, levelling_off
+from orchestrator.transition.prior import LUCK
 from orchestrator.transition.types import Floats, Point
 
 SIZES = (8, 12, 16, 24, 32)
@@ -58,9 +59,9 @@ def test_likelihood_is_that_of_each_kind_of_curve(curves: Curves, size: int, acc
         expected = grids.TEMPER * math.log(plain_density(curves, size, accuracy, cell))
         assert log_D[np.ravel_multi_index(cell, curves.shape)] == pytest.approx(expected, abs=2e-3)
     nothing_F = scatter.not_learned(accuracy, curves.floors)
-    for row, luck in enumerate(grids.LUCK):
+    for row, luck in enumerate(LUCK):
         density_F = luck * float(curves.grid.learned(accuracy).mean()) + (1 - luck) * nothing_F + scatter.OUTLIER
-        flat_F = log_D[curves.cells :].reshape(len(grids.LUCK), -1)[row]
+        flat_F = log_D[curves.cells :].reshape(len(LUCK), -1)[row]
         np.testing.assert_allclose(flat_F, grids.TEMPER * np.log(density_F), atol=2e-3)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
+from orchestrator.transition.e_value import Growth, growth_of, log_evidence, log_growth
 from orchestrator.transition.evidence import Block, Direction, Pair, bar, counted
-from orchestrator.transition.growth import Growth, growth_of, log_evidence, log_growth
 from trainables.base import Parameters
 
 

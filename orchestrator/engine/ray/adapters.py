@@ -17,7 +17,7 @@ from ray.tune.search import Searcher
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import StackJob
 from orchestrator.engine.ray.cluster import Room
-from orchestrator.engine.ray.deaths import farewell_of, machine_error_of, traceback_of
+from orchestrator.engine.ray.machine_errors import farewell_of, machine_error_of, traceback_of
 from orchestrator.engine.ray.trial import REPORT, Sealed
 
 

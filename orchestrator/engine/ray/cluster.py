@@ -14,9 +14,9 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
-from orchestrator.engine.ray.draining import draining_nodes
+from orchestrator.engine.ray.preemption import draining_nodes
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.system.text import counted
 

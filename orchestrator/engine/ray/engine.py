@@ -20,13 +20,13 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
-from orchestrator.engine.ray.deaths import machine_error_behind
 from orchestrator.engine.ray.depot import begin_depot
 from orchestrator.engine.ray.files import private_directory, token_file
+from orchestrator.engine.ray.machine_errors import machine_error_behind
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import Sealed, StackTrial
 from orchestrator.engine.shipping import NOTHING, Shipment
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import remove_tree
 from orchestrator.system.hardware import cores

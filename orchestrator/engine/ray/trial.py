@@ -14,8 +14,8 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub la
 
 from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.depot import RayDepot
-from orchestrator.engine.ray.draining import OwnNode
-from orchestrator.machine.jobs import Setup
+from orchestrator.engine.ray.preemption import OwnNode
+from orchestrator.jobs.plan import Setup
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import SettingsError

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from orchestrator.cost import cost_of
 from orchestrator.history.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import answer_table
+from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.figures.comparisons import PHONE_IN, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure

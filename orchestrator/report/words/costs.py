@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from orchestrator.cost import Cost
+from orchestrator.report.cost_so_far import Cost
 from orchestrator.system.text import bare, counted, duration, listed
 
 

@@ -33,7 +33,7 @@ ROUNDING = 1e-9
 
 
 class Agreement(StrEnum):
-    """How a finding relates to a statement (see statements.py)."""
+    """How a finding relates to a statement (see verdicts.py)."""
 
     AGREES = "agrees"
     PARTLY = "agrees in part"

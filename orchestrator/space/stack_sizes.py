@@ -1,13 +1,13 @@
-"""How many runs of a sweep are trained together as one batched model."""
+"""How many runs of a sweep are trained together as one batched model, and how many such stacks at once."""
 
 from __future__ import annotations
 
 import math
 
-from orchestrator.machine.resources import AUTO, FULL, stack_bytes
+from orchestrator.jobs.resources import AUTO, FULL, stack_bytes
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.system.hardware import Hardware
+from orchestrator.system.hardware import Hardware, Machine
 
 STACK_FLOPS = 5e11
 """Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
@@ -63,3 +63,12 @@ def choose_stacks(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
         shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
         spec = spec.substitute(resources=shared)
     return spec.substitute(search=spec.search.with_stack(StackSizes(spec, hardware).together()))
+
+
+def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
+    """Return the number of stacks that train at the same time. If needed GPUs are missing, assume one."""
+    machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
+    if found := sum(map(spec.resources.stacks_on, machines)):
+        return found
+    share = spec.resources.gpus
+    return int(1 / share + 1e-9) if 0 < share < 1 else 1

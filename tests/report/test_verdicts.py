@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.probe_statements import Agreement, at_equal_size, compare, paired
+from orchestrator.report.probe_verdicts import Agreement, at_equal_size, compare, paired
 from orchestrator.report.side_by_side import Compared
-from orchestrator.report.statements import (
+from orchestrator.report.verdicts import (
     Row,
     halfway_steps,
     judge,

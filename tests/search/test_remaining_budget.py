@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
-from orchestrator.search.remaining import Shortfall
-from orchestrator.simulation import simulate
+from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.transition.e_value import NEAREST, Growth, growth_of
 from orchestrator.transition.evidence import Direction, Pair
-from orchestrator.transition.growth import NEAREST, Growth, growth_of
 from orchestrator.transition.types import Point
 from tests.search.test_pairs import ALIKE, SIZES, TWO, comparison_of
 

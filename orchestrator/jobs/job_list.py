@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from orchestrator.machine.jobs import Job, Member, Plan
+from orchestrator.jobs.plan import Job, Member, Plan
 from trainables.base import Outcome
 
 

@@ -1,7 +1,7 @@
-"""How much pairs add to the evidence of each direction, and when it suffices to decide.
+"""The e-value of each direction: the factor by which each pair multiplies it, and when it suffices to decide.
 
-The method is described in :mod:`orchestrator.transition.evidence`. Here are its logarithms, because
-products over hundreds of pairs overflow.
+The method is described in :mod:`orchestrator.transition.evidence`. Factors are logarithms here, because products over
+hundreds of pairs overflow.
 """
 
 from __future__ import annotations

@@ -1,43 +1,23 @@
-"""The cost of a sweep: the estimate that ``plan`` prints, and the cost so far.
+"""What ``plan`` prints: the runs, the time and the disk space that a sweep will take.
 
-The estimate comes from *rehearsals*: the sweep's own searcher runs to its end with invented outcomes, for each of
-several assumed transitions. (``simulation.py`` compares searchers, and predicts what more runs would decide.)
+The numbers of runs come from rehearsals (rehearsals.py), the seconds of a run from its operations.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from orchestrator.search.base import AUTO, Request, Searcher
-from orchestrator.search.registry import METHODS
-from orchestrator.search.results import cost_model
-from orchestrator.space.problem import problem_of, searcher_of
-from orchestrator.space.runs import Run
+from orchestrator.forecast.rehearsals import rehearse
+from orchestrator.search.base import AUTO, Request
+from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.stack_sizes import AUTO_GPU_SHARE, StackSizes, choose_stacks, stacks_at_once
 from orchestrator.space.tuning_settings import tuning_sizes
-from orchestrator.stacks import AUTO_GPU_SHARE, StackSizes, choose_stacks
-from orchestrator.system.hardware import Hardware, Machine
-from orchestrator.transition.types import Point
+from orchestrator.system.hardware import Hardware
 from trainables.base import Arm, Family, RunConfig, Speed
-
-LEARNED = 0.98
-"""Accuracy of runs in a rehearsal that are at or above the transition."""
-UNLEARNED = 0.2
-"""Accuracy of runs in a rehearsal that are below the transition."""
-MOST_REHEARSALS = 16
-"""Maximum number of transitions to rehearse."""
-GRID_SEEDS = 3
-"""Number of seeds in the grid that a search is compared with. A search has many seeds because it uses each for one pair
-only; a grid with all of them would be an unfair comparison."""
-SOONER = 0.6
-"""In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
 
 CPU_SPEED = Speed(4.5e10, 17_000.0)
 """Speed of torch on one core, fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
@@ -61,7 +41,7 @@ SWEEP_BYTES = 1_500_000
 
 
 @dataclass(frozen=True)
-class SizePlan:
+class SizeCost:
     """Cost of one size. ``flops`` and ``seconds`` are the maximum for a run, ``runs`` the expected number of runs, and
     ``stack`` the maximum number of runs trained together."""
 
@@ -74,7 +54,7 @@ class SizePlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostEstimate:
     """Expected cost of a sweep.
 
     Attributes:
@@ -90,7 +70,7 @@ class Plan:
         tuning_seconds: Seconds of the tuning runs.
     """
 
-    sizes: tuple[SizePlan, ...]
+    sizes: tuple[SizeCost, ...]
     flops: float
     runs_at_best: int
     runs_at_worst: int
@@ -113,16 +93,16 @@ class Plan:
         return SWEEP_BYTES + sum(runs * run_bytes for runs, run_bytes in sizes)
 
 
-def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> Plan:
-    """Return the expected cost on ``hardware`` of ``spec``, after :func:`orchestrator.stacks.choose_stacks`, if it
-    trains at most ``most_at_once`` stacks at the same time."""
+def estimate_cost(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math.inf) -> CostEstimate:
+    """Return the expected cost of ``spec`` on ``hardware``, with at most ``most_at_once`` stacks at the same time. Its
+    ``auto`` settings are numbers already (:func:`orchestrator.space.stack_sizes.choose_stacks`)."""
     family = spec.make_family()
     seconds = run_seconds(spec)
     stacks = StackSizes(spec, hardware)
     rehearsals = rehearse(spec, seconds)
     at_once = int(min(stacks_at_once(spec, hardware), most_at_once))
     sizes = tuple(
-        SizePlan(
+        SizeCost(
             size,
             family.parameters(size).total,
             max(sum(map(family.flops, phases)) for phases in _phases(spec, size)),
@@ -141,7 +121,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = math
 
     runs_at_worst = max(runs.total() for runs in rehearsals)
     searched_s = [sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals]
-    return Plan(
+    return CostEstimate(
         sizes,
         flops=sum(size.runs * size.flops for size in sizes) + sum(map(family.flops, donors)),
         runs_at_best=min(runs.total() for runs in rehearsals),
@@ -159,7 +139,7 @@ def plan_json(spec: SweepSpec, hardware: Hardware) -> dict[str, Any]:
     """Return a sweep and its expected cost on ``hardware`` as plain JSON values, with names that do not change between
     versions. Times are in seconds."""
     spec = choose_stacks(spec, hardware)
-    plan = make_plan(spec, hardware)
+    plan = estimate_cost(spec, hardware)
     return {
         "space": spec.name,
         "variant": spec.variant,
@@ -189,56 +169,6 @@ def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tupl
     at_size = len(spec.mixes) * tune.trials * tune.seeds
     sizes = tuning_sizes(spec.sizes)
     return at_size * len(sizes), math.ceil(at_size / at_once) * sum(seconds[size] for size in sizes)
-
-
-def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Return the number of runs that the searcher requests by size, for each of several assumed transitions: equal ones
-    of all mixes, and then smaller ones of the mixes that are compared with a baseline."""
-    # All recipes are searched in the same way, so the first represents all.
-    problem = problem_of(spec, spec.baseline.recipe)
-    mixes = problem.mixes
-    transitions = [*spec.sizes, math.inf]
-    if len(transitions) > MOST_REHEARSALS:
-        places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
-        transitions = [transitions[place] for place in places]
-    compared = {mix for mix, _ in problem.comparisons}
-    worlds = [dict.fromkeys(mixes, transition) for transition in transitions]
-    if compared:
-        worlds += [{mix: at * (SOONER if mix in compared else 1) for mix, at in world.items()} for world in worlds]
-    rehearsals = []
-    for world in worlds:
-        searcher = METHODS[spec.search.method](problem, **spec.search.settings)
-        counts = played_to_the_end(searcher, world, seconds)
-        rehearsals.append(Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}))
-    return rehearsals
-
-
-def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """Return the number of stacks that train at the same time. If needed GPUs are missing, assume one."""
-    machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
-    if found := sum(map(spec.resources.stacks_on, machines)):
-        return found
-    share = spec.resources.gpus
-    return int(1 / share + 1e-9) if 0 < share < 1 else 1
-
-
-def played_to_the_end(
-    searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
-) -> Counter[int]:
-    """Return the number of further runs that a searcher requests by size, if runs learn from ``transitions`` on."""
-
-    def tell(request: Request) -> None:
-        accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
-        searcher.tell(request, request.point(accuracy, UNLEARNED, seconds[request.size]))
-
-    for request in searcher.pending:
-        tell(request)
-    runs: Counter[int] = Counter()
-    while wanted := searcher.ask(4):
-        for request in wanted:
-            runs[request.size] += 1
-            tell(request)
-    return runs
 
 
 def _phases(spec: SweepSpec, size: int) -> list[Sequence[RunConfig]]:
@@ -272,63 +202,6 @@ def _seconds(spec: SweepSpec, family: Family, phases: Iterable[RunConfig]) -> fl
 
 
 def _runs_together(spec: SweepSpec) -> int:
-    """Return the number of runs of a typical stack on a GPU, 1 before :func:`orchestrator.stacks.choose_stacks`."""
+    """Return the number of runs of a typical stack on a GPU, 1 while its ``stack`` is ``auto``."""
     stack = spec.search.settings.get("stack", AUTO)
     return stack if isinstance(stack, int) and spec.make_family().stacks else 1
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of training. Each run counts for its share of its stack.
-
-    Attributes:
-        spent_s: Seconds of the ``runs`` trained for the sweep.
-        found_s: Seconds that the ``found`` reused runs took to train.
-        grid_s: Seconds of all ``grid_runs`` runs of the whole grid, or None before the first run has ended.
-        grid_seeds: Number of seeds at each size of the grid: all of a sweep by grid, else at most :data:`GRID_SEEDS`.
-    """
-
-    spent_s: float
-    grid_s: float | None
-    runs: int
-    grid_runs: int
-    grid_seeds: int
-    found_s: float = 0.0
-    found: int = 0
-
-    @property
-    def share(self) -> float | None:
-        """Seconds of the runs that ended, including reused runs, relative to the grid's."""
-        return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
-
-
-def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
-    """Return the cost of a sweep's runs.
-
-    A cell of the full grid costs the mean of its own runs. If it has none, it costs the mean of all runs of its size,
-    and if there are none, what a power law fitted to the measured sizes predicts. Earlier phases are assumed to add the
-    same share of time as in the measured runs.
-    """
-    ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
-    # Counts are as in the table, but the seconds include first phases.
-    counted = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
-    cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
-    sizes: defaultdict[int, list[float]] = defaultdict(list)
-    seen: dict[Request, Point | None] = {}
-    for run, spent in counted:
-        if spent > 0:
-            cells[run.config.label, run.config.size].append(spent)
-            sizes[run.config.size].append(spent)
-            seen[run.request] = run.request.point(0.0, 0.0, spent)
-    grid_s = None
-    grid_seeds = spec.seeds if spec.search.method == "grid" else min(spec.seeds, GRID_SEEDS)
-    if seen:
-        model = cost_model(seen)
-        expected = [cells[mix.name, size] or sizes[size] or [model.cost(size)] for mix, size in spec.cells]
-        phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
-        grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
-    spent_s = sum(spent for run, spent in ended if not run.trained_for)
-    found_s = sum(spent for _, spent in ended) - spent_s
-    reused = sum(bool(run.trained_for) for run, _ in counted)
-    grid_runs = grid_seeds * len(spec.cells)
-    return Cost(spent_s, grid_s, len(counted) - reused, grid_runs, grid_seeds, found_s, reused)

@@ -14,7 +14,7 @@ with its baseline:
 Over a whole table, e-BH (Wang and Ramdas 2022, JRSS B 84, 822) keeps the expected share of wrong decisions at or below
 :data:`FALSE_SHARE`, for any dependence between the comparisons. Unconfirmed decisions become undecided.
 
-For claims about numbers of probes see probe_statements.py. A claim that tasks of peaked answers are learned before
+For claims about numbers of probes see probe_verdicts.py. A claim that tasks of peaked answers are learned before
 tasks of evenly spread answers agrees if more than half of all runs show that order, by Clopper and Pearson's interval.
 """
 
@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
-from orchestrator.report.probe_statements import Agreement, Judgment, compare
+from orchestrator.report.probe_verdicts import Agreement, Judgment, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words

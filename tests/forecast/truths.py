@@ -13,8 +13,8 @@ from enum import StrEnum
 import numpy as np
 from scipy.optimize import brentq
 
+from orchestrator.forecast.simulation import World
 from orchestrator.search.base import Problem
-from orchestrator.simulation import World
 from orchestrator.transition.types import LEVEL, Point
 
 

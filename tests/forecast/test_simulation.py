@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.forecast.simulation import compare, continued, outlook, simulate, stacks
 from orchestrator.search.base import Problem, Request
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
-from orchestrator.simulation import compare, continued, outlook, simulate, stacks
 from orchestrator.transition.evidence import Block
 from tests.cli.program import command
 from tests.conformance.searchers import PROBLEM, SIZES, flat

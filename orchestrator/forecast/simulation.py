@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.machine.jobs import ENDING
+from orchestrator.jobs.plan import ENDING
 from orchestrator.report.words.next_step import MORE
 from orchestrator.search.base import Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign

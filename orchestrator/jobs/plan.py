@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.machine.resources import Resources
+from orchestrator.jobs.resources import Resources
 from trainables.base import Family, Outcome, RunConfig
 from trainables.families import FamilySource
 

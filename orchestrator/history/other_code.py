@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.history.journal import Begun, Ended, read_journal
-from orchestrator.history.known_runs import usable_requests
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
@@ -50,7 +49,7 @@ def check_reused(spec: SweepSpec, home: Home) -> str:
     refuses them."""
     if not spec.source:
         return ""
-    keys = usable_requests(spec).keys()
+    keys = spec.requests_by_key().keys()
     others = _of_other_code(spec, home, keys)
     if not others:
         return ""

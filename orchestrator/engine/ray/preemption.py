@@ -1,4 +1,7 @@
-"""Notices that a node of the cluster is about to go away, such as a preempted machine."""
+"""Notices that a machine of the cluster is about to be preempted, so that its stacks move to another.
+
+The worker then saves a checkpoint and leaves its stack, and the campaign starts it again elsewhere.
+"""
 
 from __future__ import annotations
 

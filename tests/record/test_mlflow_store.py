@@ -17,8 +17,8 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.home.directories import Home
-from orchestrator.record import store
-from orchestrator.record.store import DATABASE, Store, all_runs, check, choose, make_database
+from orchestrator.record import mlflow_store
+from orchestrator.record.mlflow_store import DATABASE, Store, all_runs, check, choose, make_database
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
@@ -180,7 +180,7 @@ def test_a_home_contains_its_runs_and_artifacts(empty: Path, tmp_path: Path, mon
 
 
 def test_more_runs_than_fit_one_answer_are_all_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "RUNS_A_PAGE", 2)
+    monkeypatch.setattr(mlflow_store, "RUNS_A_PAGE", 2)
     chosen = choose(tmp_path, {})
     assert chosen.database is not None
     make_database(chosen.database)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cost import run_seconds
-from orchestrator.machine.jobs import Job, Stack, next_stack
-from orchestrator.machine.resources import CONTEXT_BYTES, Resources, stack_bytes
+from orchestrator.forecast.cost_estimate import run_seconds
+from orchestrator.jobs.plan import Job, Stack, next_stack
+from orchestrator.jobs.resources import CONTEXT_BYTES, Resources, stack_bytes
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
-from orchestrator.stacks import (
+from orchestrator.space.stack_sizes import (
     AUTO_GPU_SHARE,
     LARGEST,
     StackSizes,

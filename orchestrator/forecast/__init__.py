@@ -1,0 +1,1 @@
+"""What a sweep will cost and decide, from simulated searches."""

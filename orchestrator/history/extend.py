@@ -1,0 +1,104 @@
+"""`--extend`: the pairs and finished runs that a new sweep takes over from an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orchestrator.history.journal import Asked, Ended, Journal, recall
+from orchestrator.history.sweeps import Sweep, recall_sweep
+from orchestrator.home.run_store import RunStore
+from orchestrator.search.base import Request
+from orchestrator.space.runs import IMPORTED, Run
+from orchestrator.space.spec import SweepSpec, differences, differences_text
+from orchestrator.system.errors import UserError
+from orchestrator.transition.evidence import Block, RunId
+
+NEW_QUESTION = "leave --extend out and ask on new data: another seed, as --set seed=1000"
+"""Advice on a question that the evidence cannot continue. On known runs, it would be asked after their outcomes were
+seen."""
+
+
+def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
+    """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs. Raises
+    :class:`UserError` if the two sweeps do not share a run."""
+    with RunStore(older.files.home, sweep.id).locked():
+        reused = reusable(sweep.spec, older)
+        # First the pairs: if this process dies in between, the resumed sweep must not choose them by their outcomes.
+        if blocks := continued_blocks(sweep.spec, older):
+            journal.append(Asked(blocks))
+        for run in reused:
+            journal.append(Ended.of(run))
+    return reused
+
+
+def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
+    """Return the pairs of an older sweep whose evidence a sweep of ``spec`` continues.
+
+    For each comparison that both sweeps make with the same runs and target, these are all its pairs. Dropping some
+    after seeing their outcomes would turn chance into evidence. Raises :class:`UserError` if the two sweeps define
+    learned runs or the error differently, or ``spec`` lacks a size or seed of the pairs.
+    """
+    blocks = recall(older.files).blocks
+    mine, theirs = spec.mix_named, older.spec.mix_named
+    if not blocks or spec.target != older.spec.target:
+        return ()
+    for name in ("learned", "error"):
+        now, before = (one.search.settings.get(name) for one in (spec, older.spec))
+        if None not in (now, before) and now != before:
+            raise UserError(
+                f"search.{name} is {now:g} but was {before:g} in {older.id}, and its evidence is only valid with that "
+                f"value. Set search.{name}={before:g}, or {NEW_QUESTION}"
+            )
+    family, former = spec.make_family(), older.spec.make_family()
+
+    def is_the_same(run: RunId) -> bool:
+        request = Request(*run)
+        return family.key(spec.config(request)) == former.key(older.spec.config(request))
+
+    def is_continued(block: Block) -> bool:
+        compared = block.mix in mine and spec.baseline_of(mine[block.mix]).name == block.baseline
+        return compared and block.mix in theirs and all(map(is_the_same, block.runs))
+
+    left_out = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
+    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
+    _check_inside(spec, older, [run for block in continued for run in block.runs])
+    return continued
+
+
+def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
+    """Raise :class:`UserError` unless ``spec`` has every size and seed of the continued pairs. Evidence counts pairs up
+    to the first incomplete one, so no pair after one that can never be completed would count."""
+    for key, has, needs in (
+        ("sizes", spec.sizes, {size for _, size, _ in runs}),
+        ("seeds", spec.seed_list, {seed for _, _, seed in runs}),
+    ):
+        if missing := sorted(needs - set(has)):
+            raise UserError(
+                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and evidence "
+                f"needs all of them. Add them to {key}, or {NEW_QUESTION}"
+            )
+
+
+def reusable(spec: SweepSpec, older: Sweep) -> list[Run]:
+    """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
+    usable = spec.requests_by_key()
+    store = RunStore(older.files.home)
+
+    def origin_of(run: Run) -> str:
+        # The journal of an imported sweep may name any sweep.
+        is_foreign = older.files.is_imported or store.is_imported(run.key)
+        origin = store.trained_for(run.key) if is_foreign else run.trained_for or older.id
+        return origin or f"{older.id} {IMPORTED}"
+
+    def reused_as(run: Run) -> Run:
+        request = usable[run.key]
+        return replace(run, request=request, config=spec.config(request), trained_for=origin_of(run))
+
+    older_runs = recall_sweep(older).ended
+    reused = [reused_as(run) for run in older_runs if run.key in usable and not run.outcome.error]
+    if not reused:
+        different = differences_text(differences(spec, older.spec))
+        why = f": they differ in {different}" if different else ""
+        raise UserError(f"{older.id} has no finished run that this sweep could reuse{why}")
+    return reused

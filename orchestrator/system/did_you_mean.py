@@ -1,0 +1,36 @@
+""" "Did you mean ...?": the nearest allowed name to one that a user misspelled, for the messages of errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from orchestrator.system.errors import UserError
+from orchestrator.system.text import first_of
+
+MOST_ALLOWED = 30
+"""Maximum number of allowed names listed in full."""
+
+
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """Return a sentence with the nearest allowed name, after a space, or "" if none is close."""
+    name = nearest(given, allowed)
+    return f" Did you mean {name!r}?" if name else ""
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed name that a misspelled or shortened name (``lr`` for ``learning_rate``) probably means."""
+    names = list(allowed)
+    short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
+    stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]
+    begun = [name for stem in stems for name in names if name.startswith(stem)]
+    close = difflib.get_close_matches(given, names, n=1)
+    return next(iter([*(short if len(given) > 1 else ()), *close, *begun]), None)
+
+
+def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -> UserError:
+    """Return the error for a name that is not allowed."""
+    names = sorted(allowed)
+    place = f" in {where}" if where else ""
+    listed = ", ".join(names) if len(names) <= MOST_ALLOWED else first_of(names)
+    return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {listed}.")
