@@ -52,9 +52,9 @@ class Engine(AbstractContextManager["Engine"]):
        earlier checkpoint. A campaign that stops is ``done`` at once, while its stacks still train: wait for the current
        ``advance`` of each (it takes seconds, or until the next evaluation), take its report in, and close the worker.
        A stack without progress (:meth:`Campaign.has_progress`) may be killed instead.
-    7. *Leave no worker if the campaign raises an exception.* Its last reports may not have been taken in, so it is best
-       to save no checkpoint: call ``StackWorker.end_learner`` in place of ``close``, or terminate the process so that
-       it does. Then let the exception leave :meth:`execute`.
+    7. *Leave no worker if the campaign raises an exception.* Its last reports may not have been taken in, so save no
+       checkpoint: call ``StackWorker.end_learner`` in place of ``close``, or terminate the process so that it does.
+       Then let the exception leave :meth:`execute`.
     8. *Train one stack at a time in a process.* Families may seed global random generators, and a worker sets the
        threads and the GPU memory of its process. So slots cannot be threads.
 

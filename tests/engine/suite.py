@@ -88,9 +88,7 @@ class Watched(Campaign):
         self._check_time()
         if self.open.get(stack_id, True):
             self.flaws.append(f"{stack_id} was reported after it had ended")
-        for run in report.runs:
-            if run.evaluation is not None:
-                self.reported[self._places[run.key], run.evaluation.step] += 1
+        self.reported.update(self.evaluations(report))
         if report.halves or report.needs_gpus or report.machine_error or report.broken:
             self.open[stack_id] = True
         self._inside = True  # The campaign itself then calls its methods below.
@@ -98,6 +96,11 @@ class Watched(Campaign):
             super().take_in(stack_id, report)
         finally:
             self._inside = False
+
+    def evaluations(self, report: StackReport) -> list[tuple[Place, int]]:
+        """Return the run and step of each evaluation in a report."""
+        runs = [(self._places[run.key], run.evaluation) for run in report.runs]
+        return [(place, evaluation.step) for place, evaluation in runs if evaluation is not None]
 
     def stack_ended(self, stack_id: str) -> None:
         self._end(stack_id)
@@ -456,6 +459,33 @@ def closes_workers_if_the_driver_fails(bench: Bench) -> None:
         assert not [process for process in own if _is_training(process)], "a worker outlives the engine"
 
 
+def saves_nothing_that_was_not_taken_in(bench: Bench) -> None:
+    """After an exception of the campaign, checkpoints contain only evaluations that it has taken in. A resumed sweep
+    continues right after them, so that no evaluation is lost."""
+    steps = range(1, 21)
+    settings = {"steps": len(steps), "pace_s": 0.02}
+    campaign = bench.begin(settings, sizes=[8, 16], resources={"checkpoint_every_s": 1e-9})
+    lost: tuple[Place, int] = (("add", 8, 0), 5)
+    take_in = campaign.take_in
+
+    def fail(stack_id: str, report: StackReport) -> None:
+        if lost in campaign.evaluations(report):
+            raise LookupError("of the driver")
+        take_in(stack_id, report)
+
+    campaign.take_in = fail  # type: ignore[method-assign]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - an engine may wrap it
+        bench.execute(campaign)
+    assert "of the driver" in str(raised.getrepr(style="native"))
+    again = bench.resume()
+    bench.execute(again)
+    assert bench.finished() == places(bench.sweep.spec)
+    missing = {(place, step) for place in places(bench.sweep.spec) for step in steps}
+    missing -= campaign.reported.keys() | again.reported.keys()
+    assert missing == set(), "a checkpoint contained more than the campaign had taken in"
+    assert min(step for place, step in again.reported if place == lost[0]) == lost[1], "a checkpoint was not used"
+
+
 def _is_training(process: int) -> bool:
     """Return True if a process lives. A zombie does not."""
     try:
@@ -478,5 +508,6 @@ CHECKS: tuple[Callable[[Bench], None], ...] = (
     keeps_a_failure_to_its_run,
     stops_if_a_worker_has_other_code,
     closes_workers_if_the_driver_fails,
+    saves_nothing_that_was_not_taken_in,
 )
 """The contract, one function for each demand."""

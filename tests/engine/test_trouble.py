@@ -280,5 +280,6 @@ def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(small_di
     trial = StackTrial.__new__(StackTrial)  # Bypass __init__, which asks Ray for the trial's GPUs.
     trial._worker = StackWorker(sweep.setup, job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()
+    trial.confirm()
     fill(small_disk / "ballast")
     trial.cleanup()

@@ -86,6 +86,9 @@ class CampaignCallback(NotPickled, Callback, Stopper):
             self._campaign.take_in(job_of(trial).stack_id, result.pop(REPORT))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        # Tune calls this only after a result that the campaign took in, and ends the worker after this call.
+        if (actor := trial.temporary_state.ray_actor) is not None:
+            actor.confirm.remote()
         self._campaign.stack_ended(self._over(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

@@ -73,6 +73,8 @@ class StackTrial(tune.Trainable):
         if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Before CUDA starts, because Ray does not hide GPUs.
         self._worker: StackWorker | None = None
+        self._is_confirmed = False
+        """True if the driver has taken in the last report and ends the trial as usual."""
         self._setup: Setup | None = None
         self._unusable = ""
         try:
@@ -93,6 +95,7 @@ class StackTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
+        self._is_confirmed = False
         if self._setup is None:
             return {REPORT: StackReport(broken=self._unusable), "done": True}
         job = self._job.open()
@@ -108,12 +111,21 @@ class StackTrial(tune.Trainable):
         report = self._worker.advance()
         return {REPORT: report, "done": self._worker.done}
 
+    def confirm(self) -> None:
+        """Note that the driver has taken in the last report, before Tune ends the trial."""
+        self._is_confirmed = True
+
     def cleanup(self) -> None:
-        """Close the worker when the trial ends or is stopped. Tune calls this after the driver has the last report."""
+        """Close the worker when the trial ends or is stopped. Unless its last report was confirmed, save nothing: after
+        an exception in the driver, Tune ends all trials, and their last reports may be lost."""
         worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        if not self._is_confirmed:
+            worker.end_learner()
+            return
         try:
-            if worker is not None:
-                worker.close()
+            worker.close()
         except Exception as error:
             if not trouble_words(error, "this machine"):  # Otherwise the next stack meets and reports the full disk.
                 raise
