@@ -1,4 +1,4 @@
-"""`--extend`: the pairs and finished runs that a new sweep takes over from an older one."""
+"""`--extend`: the pairs, finished runs and tuned settings that a new sweep takes over from an older one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from orchestrator.transition.evidence import Block, RunId
 NEW_QUESTION = "leave --extend out and ask on new data: another seed, as --set seed=1000"
 """Advice on a question that the evidence cannot continue. On known runs, it would be asked after their outcomes were
 seen."""
+
+
+def continued_spec(spec: SweepSpec, extended: Sweep) -> SweepSpec:
+    """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
+    earlier = extended.spec
+    spec = spec.substitute(salt=earlier.salt)
+    tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
+    if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
+        return spec.model_copy(update={"tuned": {mix: earlier.tuned[mix] for mix in spec.mix_named}})
+    return spec
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:

@@ -11,7 +11,7 @@ from orchestrator.system.hardware import Hardware, Machine
 from orchestrator.system.strict import STRICT
 
 AUTO: Final = "auto"
-"""Setting whose value a rule chooses before training starts (orchestrator/stacks.py)."""
+"""Setting whose value a rule chooses before training starts (space/stack_sizes.py)."""
 # Upper limits that only catch typing errors.
 MOST_CORES = 4_096
 """Maximum number of CPU cores of a stack."""
@@ -54,10 +54,10 @@ class Resources(BaseModel):
     """Number of cores per stack; may be a fraction."""
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
     """Number of GPUs per stack; may be a fraction. With 0 a stack trains on the CPU. ``auto``: rules choose the share
-    (orchestrator/stacks.py)."""
+    (space/stack_sizes.py)."""
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
     """Maximum number of runs that train as one batched model. ``auto``: rules choose the largest stack of each size
-    (orchestrator/stacks.py)."""
+    (space/stack_sizes.py)."""
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     """Seconds between checkpoints."""
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)

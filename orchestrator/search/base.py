@@ -23,7 +23,7 @@ from orchestrator.transition.types import Point
 from trainables.contract.settings import SettingsError
 
 AUTO: Final = "auto"
-"""Setting whose value a rule chooses before the sweep starts (orchestrator/stacks.py)."""
+"""Setting whose value a rule chooses before the sweep starts (space/stack_sizes.py)."""
 BY_HAND: Final = "stopped by hand"
 """Note of a mix or run that the user stopped."""
 

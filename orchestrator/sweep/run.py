@@ -14,7 +14,7 @@ from orchestrator.catalog.summary_cache import keep_ended
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.shipping import NOTHING, Shipment, pack
 from orchestrator.history.earlier_looks import earlier_looks
-from orchestrator.history.extend import continued_blocks, reuse_runs
+from orchestrator.history.extend import continued_blocks, continued_spec, reuse_runs
 from orchestrator.history.journal import Journal, Memory, recall
 from orchestrator.history.resume import adopt_outcomes, whole_runs
 from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
@@ -38,7 +38,7 @@ from orchestrator.sweep.interruption import stop_on_machine_error
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.progress import Progress
 from orchestrator.sweep.run_options import RunOptions
-from orchestrator.sweep.starting import continuing, earlier_sweeps
+from orchestrator.sweep.starting import earlier_sweeps
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
 from orchestrator.system import hardware
@@ -76,7 +76,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         if earlier.warning:
             log.warning(earlier.warning)
         if extended is not None:
-            spec = continuing(spec, extended)
+            spec = continued_spec(spec, extended)
         open_tracker = _open_record(home, options, must_answer=resumed is None)
         spec = choose_stacks(spec, machine)
         engine = blocks.enter_context(_engine_for(spec, options, invocation.session, shipment))

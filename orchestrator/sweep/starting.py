@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.catalog.reading import find_sweep
-from orchestrator.history.extend import continued_blocks, reusable
+from orchestrator.history.extend import continued_blocks, continued_spec, reusable
 from orchestrator.history.other_code import check_resumed, check_reused
 from orchestrator.history.resume import check_same, find_unfinished
 from orchestrator.history.sweeps import Sweep, load_sweep
@@ -23,16 +23,6 @@ from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.permissions import shared_words
 from trainables.contract.sources import MAIN
-
-
-def continuing(spec: SweepSpec, extended: Sweep) -> SweepSpec:
-    """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
-    earlier = extended.spec
-    spec = spec.substitute(salt=earlier.salt)
-    tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
-    if tunes_alike and spec.mix_named.keys() <= earlier.tuned.keys():
-        return spec.model_copy(update={"tuned": {mix: earlier.tuned[mix] for mix in spec.mix_named}})
-    return spec
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
@@ -106,7 +96,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
         warning = check_resumed(current, retry_failed=options.retry_failed)
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
-        continued = continuing(spec, extended)
+        continued = continued_spec(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
         warning = check_reused(continued, home)
