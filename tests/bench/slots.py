@@ -2,7 +2,7 @@
 
     python -m tests.bench.slots --sweeps 40
 
-The searches are simulated (orchestrator/forecast/simulation.py) on logistic curves. The first mix is the baseline, and the
+The searches are simulated (forecast/simulation.py) on logistic curves. The first mix is the baseline, and the
 others need ``SAVING`` times fewer parameters. Times are in units of a run at the largest size.
 """
 
