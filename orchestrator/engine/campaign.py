@@ -172,9 +172,13 @@ class Campaign:
                 run.evaluated(reported.evaluation)
                 with self._watched():
                     self._notes.evaluated(run.stack_id, reported.key, reported.evaluation)
+                    self.plan.reach(reported.key, reported.evaluation.step)
             if reported.outcome is not None:
                 self.ended(reported.key, reported.outcome, reported.files)
         with self._watched():
+            if report.steps and (stack := self.table.stacks.get(stack_id)) is not None:
+                for run in self.table.members(stack):
+                    self.plan.reach(run.job.key, report.steps)
             self._drop_taken_back()
         if report.halves:
             self.stack_halved(stack_id, report.halves)

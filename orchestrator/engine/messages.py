@@ -62,6 +62,7 @@ class StackReport:
     """A worker's report on the ``runs`` that were evaluated or ended, with ``messages`` for the user.
 
     Attributes:
+        steps: Steps that every unfinished run has trained, or 0 if unknown.
         halves: Keys of two smaller stacks that replace this stack, which did not fit into memory.
         needs_gpus: Share of a GPU that the stack's only run needs at least, because it did not fit into a smaller one.
         machine_error: The machine error that made the worker leave the stack.
@@ -70,6 +71,7 @@ class StackReport:
     """
 
     runs: tuple[RunReport, ...] = ()
+    steps: int = 0
     halves: Sequence[Sequence[str]] = ()
     needs_gpus: float = 0.0
     machine_error: str = ""

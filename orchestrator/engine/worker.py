@@ -35,9 +35,9 @@ from trainables.probes.base import load_probe
 
 SHORTEST_S = 0.1
 """Minimum seconds of training between two reports: enough for some steps."""
-LONGEST_S = 5.0
+LONGEST_S = 1.0
 """Maximum seconds of training between two reports if evaluations are further apart. A user who stops a sweep waits for
-the next report."""
+the next report, and so may an idle slot (jobs/timetable.py)."""
 
 
 class StackWorker:
@@ -150,7 +150,7 @@ class StackWorker:
             return self._reported(self._validator.check(self._learner.advance()), begun)
         # No evaluation yet, but the driver may want to stop the stack.
         self._count(self._places, begun)
-        return StackReport()
+        return StackReport(steps=self._learner.steps_so_far())
 
     def leave(self, why: str) -> NoReturn:
         """Write a checkpoint and leave the stack, which continues elsewhere. Call it in place of :meth:`advance`.

@@ -74,6 +74,10 @@ class Plan(ABC):
         that asks for a job twice gets its outcome twice.
         """
 
+    def reach(self, key: str, step: int) -> None:  # noqa: B027 - most plans only need outcomes
+        """Take in that a job, or one whose weights it needs, has trained this many steps. It may report the same steps
+        again after a retry."""
+
     @property
     @abstractmethod
     def done(self) -> bool:

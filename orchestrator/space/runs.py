@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.jobs.timetable import typical_seconds
 from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.remaining_budget import Shortfall
@@ -15,7 +16,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import Comparison, compare
 from orchestrator.transition.evidence import ERROR, LEARNED, Block, counted
 from orchestrator.transition.types import Point
-from trainables.base import Evaluation, Family, Outcome, RunConfig, Status
+from trainables.base import Evaluation, Outcome, RunConfig, Status
 
 IMPORTED = "(imported)"
 """End of :attr:`Run.trained_for` for a run that came with an archive."""
@@ -102,25 +103,20 @@ def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
     """Return a function that says what a run shows the sweep's searcher.
 
     A search weighs sizes by what their runs cost. Measured seconds would make it request other runs on a busy machine,
-    and on another one, so a family that knows the speed of a core predicts them (:func:`typical_seconds`).
+    and on another one, so a family that knows the speed of a core predicts them
+    (:func:`orchestrator.jobs.timetable.typical_seconds`).
     """
-    family, device = spec.make_family(), spec.resources.device
+    family = spec.make_family()
+    speed = family.speed(spec.resources.device)
 
     def search_point(run: Run) -> Point | None:
         point = run.point(spec.target)
-        cost_s = typical_seconds(family, device, run)
-        return point if point is None or cost_s is None else replace(point, cost=cost_s)
+        if point is None or speed is None:
+            return point
+        trained = run.outcome.steps / family.steps(run.config)
+        return replace(point, cost=trained * typical_seconds(family, speed, run.config))
 
     return search_point
-
-
-def typical_seconds(family: Family, device: str, run: Run) -> float | None:
-    """Return the seconds that the steps of a run take on a typical core, or None if the family does not know."""
-    speed = family.speed(device)
-    if speed is None:
-        return None
-    trained = run.outcome.steps / family.steps(run.config)
-    return trained * speed.seconds(family.flops(run.config), family.parameters(run.config.size).total)
 
 
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,14 @@ from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
 from orchestrator.jobs.job_list import JobList
 from orchestrator.jobs.plan import Job, Plan, job_of
+from orchestrator.jobs.timetable import Timetable
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning_plan import TuningPlan
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import HASTE, spec
-from trainables.base import Arm, Outcome, Status
+from trainables.base import Arm, Outcome, Speed, Status
 
 MakePlan = Callable[[], Plan]
 FAMILY = LogisticFamily(LogisticSettings())
@@ -44,15 +45,27 @@ SPECS: dict[str, SweepSpec] = {
 }
 
 
-@pytest.fixture(params=["list", *SPECS])
+TIMED = "timed "
+"""Beginning of the names of plans on a timetable."""
+
+
+@pytest.fixture(params=["list", *SPECS, *(TIMED + name for name in ("list", "pairs", "phases", "tuning"))])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakePlan]:
     """A function that makes a plan, as each process of a sweep does."""
-    if request.param == "list":
+    name = request.param.removeprefix(TIMED)
+    is_timed = name != request.param
+    with making(name, tmp_path) as make:
+        yield (lambda: Timetable(make(), FAMILY, Speed(1.0, 0.0), 3)) if is_timed else make
+
+
+@contextmanager
+def making(name: str, home: Path) -> Iterator[MakePlan]:
+    if name == "list":
         yield list_of_jobs
         return
-    sweep = create_sweep(SPECS[request.param], Home(tmp_path))
+    sweep = create_sweep(SPECS[name], Home(home))
     with closing(Journal(sweep.files.journal)) as journal:
-        if request.param == "tuning":
+        if name == "tuning":
             yield lambda: TuningPlan(sweep, journal)
         else:
             yield lambda: StudyPlan(sweep, searcher_of(sweep.spec), journal)

@@ -93,8 +93,10 @@ def test_a_stack_continues_from_a_checkpoint_between_evaluations(
 
 def test_training_for_a_time_stops_at_the_evaluation_that_is_due(data_cache: Path) -> None:
     learner = make_learner([config()], data_cache)
+    assert learner.steps_so_far() == 0
     assert learner.train_for(60)
     assert learner.train_for(60)
+    assert learner.steps_so_far() == TRAINING.evaluate_every
     [report] = learner.advance()
     assert report.evaluation is not None
     assert report.evaluation.step == TRAINING.evaluate_every

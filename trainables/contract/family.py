@@ -42,6 +42,10 @@ class Learner(ABC):
         """
         return True
 
+    def steps_so_far(self) -> int:
+        """Return the steps that every unfinished run has trained, also since its last evaluation, or 0 if unknown."""
+        return 0
+
     @abstractmethod
     def save(self, directory: Path) -> None:
         """Write a checkpoint into ``directory`` (made if missing) and replace an older one in a single rename."""

@@ -98,6 +98,9 @@ class TransformerLearner(Learner):
             self._train_to(min(self._due, self._step + max(1, steps)))
         return self._step >= self._due
 
+    def steps_so_far(self) -> int:
+        return self._step
+
     def advance(self) -> list[Report]:
         if not self._active:
             return []
