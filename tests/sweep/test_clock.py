@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from orchestrator.history.journal import Journal
-from orchestrator.history.sweeps import create_sweep
+from orchestrator.history.sweeps import create_sweep, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
 from orchestrator.jobs.plan import Job
 from orchestrator.search.base import Request
@@ -20,6 +23,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan
 from tests.sweep import sweeps
+from tests.sweep.sweeps import only_sweep, run_here
 from trainables.base import Outcome, Status
 from trainables.transformer.native import library
 
@@ -68,6 +72,43 @@ def cost(spec: SweepSpec, size: int, steps: int, seconds: float) -> float:
     point = search_points(spec)(Run(request, spec.config(request), ended))
     assert point is not None
     return point.cost
+
+
+def told(home: Path) -> list[tuple[str, int, int, dict[str, float]]]:
+    """Return the runs of the only sweep in a home, in the order in which its search learned of them."""
+    runs = recall_sweep(load_sweep(Home(home), only_sweep(home).id)).ended
+    return [(run.config.label, run.config.size, run.config.seed, run.outcome.accuracy) for run in runs]
+
+
+@contextmanager
+def busy(cores: int) -> Iterator[None]:
+    """Keep cores busy during the block."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+@needs_native_step
+@pytest.mark.slow
+def test_a_real_sweep_of_two_slots_repeats_on_a_busy_machine(tmp_path: Path) -> None:
+    # Runs of half a second to three, which learn or not.
+    changes = [
+        "seeds=8",
+        "sizes=[8,12,16,24,32]",
+        "settings.training.steps=600",
+        "settings.training.evaluate_every=100",
+    ]
+    spec = load_space("add_vs_add_prod", "smoke", ["seeds=8", "sizes=[8,12,16,24,32]", *training])
+    run_here(spec, tmp_path / "idle", engine="ray")
+    with busy(1):
+        run_here(spec, tmp_path / "busy", engine="ray")
+    first = told(tmp_path / "idle")
+    assert len(first) > 12
+    assert told(tmp_path / "busy") == first
 
 
 @needs_native_step
