@@ -96,12 +96,7 @@ def busy(cores: int) -> Iterator[None]:
 @pytest.mark.slow
 def test_a_real_sweep_of_two_slots_repeats_on_a_busy_machine(tmp_path: Path) -> None:
     # Runs of half a second to three, which learn or not.
-    changes = [
-        "seeds=8",
-        "sizes=[8,12,16,24,32]",
-        "settings.training.steps=600",
-        "settings.training.evaluate_every=100",
-    ]
+    training = ["settings.training.steps=600", "settings.training.evaluate_every=100"]
     spec = load_space("add_vs_add_prod", "smoke", ["seeds=8", "sizes=[8,12,16,24,32]", *training])
     run_here(spec, tmp_path / "idle", engine="ray")
     with busy(1):
