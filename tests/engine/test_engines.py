@@ -166,6 +166,14 @@ class LeavesProcesses(ProcessEngine):
         self._workers.clear()
 
 
+class SavesLostReports(ProcessEngine):
+    """After an exception of the campaign, it closes its workers, which leave checkpoints."""
+
+    def _end_all(self) -> None:
+        for worker in list(self._workers):
+            self._close(worker)
+
+
 class IgnoresFailures(ProcessEngine):
     """It trains a stack that has raised an exception again and again."""
 
@@ -187,6 +195,7 @@ BROKEN: tuple[tuple[type[ThreadEngine | ProcessEngine], str], ...] = (
     (LosesReports, "trains_every_run_once"),
     (StartsBeforeTheEnd, "retries_after_a_full_disk"),
     (LeavesProcesses, "closes_workers_if_the_driver_fails"),
+    (SavesLostReports, "saves_nothing_that_was_not_taken_in"),
     (IgnoresFailures, "keeps_a_failure_to_its_run"),
 )
 """Engines with one bug each, and the check that finds it."""
