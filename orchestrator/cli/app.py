@@ -39,7 +39,7 @@ GROUPS = {
         "simulate": "Compare the search methods on simulated sweeps: cost, error.",
     },
     "Maintain": {
-        "home": "Copy a home to one file, or a file into a home; allow its code.",
+        "home": "Copy a home to a file, or back; say that a home or code is yours.",
         "sync": "Write records that MLflow is missing after an outage.",
         "rm": "Delete a sweep from disk and from MLflow.",
     },

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.text import Text
@@ -34,6 +34,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
+from orchestrator.home.ownership import check_own, why_foreign
 from orchestrator.home.trusted_code import digest_of_script
 from orchestrator.jobs.state import State
 from orchestrator.record import mlflow_store
@@ -49,6 +50,7 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole
+from orchestrator.system.permissions import shared_words
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
 from trainables.probes.base import load_probe
@@ -346,6 +348,7 @@ def probe_command(
 ) -> None:
     """Run probes on the trained models of a sweep."""
     environment.prefer_one_thread()
+    check_own(home)
     stored = open_sweep(sweep, home)
     names = names or list(stored.spec.probes)
     if not names:
@@ -366,17 +369,34 @@ def ui_command(
 ) -> None:
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page.
 
-    The printed address contains a token, so that other users of this machine cannot open the pages.
+    The printed address contains a token, so that other users of this machine cannot open the pages. Of a home that is
+    not your own, or that others can write, MLflow's record is not opened.
     """
-    from orchestrator.record.mlflow_server import ALL, places, serve
-    from orchestrator.site.mlflow_proxy import MlflowPage
     from orchestrator.site.pages import SweepPages
-    from orchestrator.site.server import MLFLOW, serving
+    from orchestrator.site.server import serving, until_interrupted
 
     chosen = mlflow_store.choose(home)
     if chosen.database is None:
         echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
+    why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or shared_words(home)
+    if not why:
+        _serve_with_record(chosen, home, port)
+    warn(f"{home} is not a home of yours alone ({why}), so MLflow's record in it is not opened")
+    with serving(SweepPages(Home(home.resolve())), port) as shown:
+        echo(f"Serving all sweeps at {shown}")
+        echo("The token in the address opens all pages, so keep it to yourself. Press Ctrl-C to stop.")
+        until_interrupted()
+
+
+def _serve_with_record(chosen: store.Store, home: Path, port: int) -> NoReturn:
+    """Serve a home's pages and MLflow's page of its record, until interrupted."""
+    from orchestrator.record.mlflow_server import ALL, places, serve
+    from orchestrator.site.mlflow_proxy import MlflowPage
+    from orchestrator.site.pages import SweepPages
+    from orchestrator.site.server import MLFLOW, serving
+
+    assert chosen.database is not None
     if not chosen.database.is_file():
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"

@@ -18,7 +18,7 @@ from rich.text import Text
 from orchestrator.cli.app import program
 from orchestrator.system import environment
 from orchestrator.system.errors import INTERRUPTED, SweepError, UserError
-from orchestrator.system.printing import Console
+from orchestrator.system.printing import Console, echo
 from trainables.contract.settings import SettingsError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -74,7 +74,7 @@ def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
         code = command() or 0
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
         if debug:
-            traceback.print_exc()
+            echo(traceback.format_exc(), err=True, nl=False)  # Its lines may have text of somebody else.
         message, code = describe(error)
         say(message)
         return code

@@ -16,6 +16,7 @@ from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
 from orchestrator.history.archive import export_home, import_home
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.ownership import check_own, homes_list, is_home, trust_home
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.trusted_code import is_in_sweep, list_path, trust
@@ -28,7 +29,7 @@ from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import entries, is_directory, opened_directory
-from orchestrator.system.permissions import writable_by_others
+from orchestrator.system.permissions import closing, writable_by_others
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
 
@@ -39,20 +40,24 @@ REMOVED = ".removed-"
 def home_command(
     action: Annotated[
         Literal["export", "import", "trust"],
-        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or allow a folder of code."),
+        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or say a directory is yours."),
     ],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the directory.")],
     home: HomeOption = HOME,
     mine: Annotated[
         bool, typer.Option("--mine", help="Import: the file is your own, so do not show its sweeps as imported.")
     ] = False,
 ) -> None:
-    """Copy a home to one file, or a file into a home; allow the code of its sweeps.
+    """Copy a home to one file, or a file into a home; say that a home or a folder of code is yours.
 
     The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
     so a file can be imported twice. `run ... --resume` continues a stopped sweep. Imported sweeps are shown as such,
-    and no sweep takes their runs for its own, unless you say that the file is yours (--mine). Sweeps of your own models
-    are read only if you have run their module, or if you allow its folder here: the code in it will be run.
+    and no sweep takes their runs for its own, unless you say that the file is yours (--mine).
+
+    `trust` says that a home is yours that no command of yours made where it is, such as a copy: then sweeps continue
+    there. Of any other folder, it allows the code: sweeps of your own models are read only if you have run their
+    module, or if you
+    allow its folder here.
 
     Examples:
 
@@ -62,13 +67,15 @@ def home_command(
 
       home import from_my_cluster.tar.gz --mine
 
+      home trust results
+
       home trust my_models
     """
     place = Home(home.resolve())
     if mine and action != "import":
         raise UserError(f"--mine says that a file to import is your own: leave it out of `home {action}`")
     if action == "trust":
-        echo(f"sweeps may import code from {_trusted(path)} now; {list_path()} lists all such folders")
+        echo(_trust(path.resolve()))
         return
     if action == "export":
         written = export_home(place, output_path(path))
@@ -82,18 +89,21 @@ def home_command(
         echo(f"next: {command_line('sync', '--home', place.root)}, to record them in MLflow")
 
 
-def _trusted(folder: Path) -> Path:
-    """Allow sweeps to import code from a folder, and return the folder. Raises :class:`UserError` for a folder whose
-    code would be refused."""
-    folder = folder.resolve()
+def _trust(folder: Path) -> str:
+    """Count a home as this user's own, or allow sweeps to import code from any other folder. Return what was done.
+    Raises :class:`UserError` for a folder that would be refused."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder: name the folder that has the module of a family")
+        raise UserError(f"{folder} is not a directory: name a home, or the folder that has the module of a family")
+    if is_home(folder) or not any(folder.iterdir()):  # An empty directory has no code, and can become a home.
+        if warning := trust_home(folder):
+            warn(warning)
+        return f"{folder} counts as a home of yours now; {homes_list()} lists all of them. No code in it is imported"
     if is_in_sweep(folder):
         raise UserError(f"{folder} is part of a home, and what is in a home is data: copy the code elsewhere")
     if open_place := writable_by_others(folder):
-        raise UserError(f"other users can write {open_place}: take that right away (chmod go-w), or move the code")
+        raise UserError(f"other users can write {open_place}: take that right away ({closing(open_place)}), or move it")
     trust(folder)
-    return folder
+    return f"sweeps may import code from {folder} now; {list_path()} lists all such folders"
 
 
 def sync_command(
@@ -127,6 +137,7 @@ def rm_command(
     trash until `mlflow gc`.
     """
     place = Home(home.resolve())
+    check_own(place.root)
     finished = _finish_deletions(place)
     if sweep in finished and sweep not in place.sweep_ids():
         echo(f"deleted {sweep}: an earlier `rm` was interrupted after it had removed the records and runs")

@@ -33,6 +33,7 @@ from orchestrator.history.resume import newest_sweep
 from orchestrator.history.sweeps import ask_to_stop
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_directory
+from orchestrator.home.ownership import check_own
 from orchestrator.report import answer_table
 from orchestrator.report.verdicts import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
@@ -172,6 +173,7 @@ def _run_variants(
     """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
     ended: list[str] = []
     home = Home(options.home.resolve())
+    check_own(home.root)
     with one_ray(options, replace(invocation, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
             with logged_to(console):
@@ -231,6 +233,7 @@ def reproduce_command(
     shared = RunOptions(**vars(options)).checked()
     invocation = Invocation(owns_process=True)
     place = Home(options.home.resolve())
+    check_own(place.root)
     hardware = hardware_at(options.address)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]

@@ -108,7 +108,7 @@ def doctor_command(home: HomeOption = HOME) -> None:
     console = wide_console()
     place = home.resolve()
     here = hardware.detect()
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     checks = machine_checks(place)
     if here.gpus:
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.

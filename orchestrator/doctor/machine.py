@@ -29,12 +29,14 @@ from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.new_home import exchange_warning, make_home
+from orchestrator.home.ownership import why_foreign
 from orchestrator.jobs.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
+from orchestrator.system.commands import command_line
 from orchestrator.system.environment import private_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.system.permissions import shared_words, writable_by_others
+from orchestrator.system.permissions import closing, shared_words, writable_by_others
 from orchestrator.system.text import first_of
 from trainables.transformer.native import missing
 
@@ -125,9 +127,9 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def place_of_tests(home: Path) -> Path:
-    """Return the directory in which models are trained: the home, or a private one if another user can write the home,
-    and could put links in the place of what is written there."""
-    return private_directory() if shared_words(home) else home
+    """Return the directory in which models are trained: the home, or a private one if the home is not this user's own,
+    or if another user can write it and could put links in the place of what is written there."""
+    return private_directory() if shared_words(home) or why_foreign(home) else home
 
 
 def software() -> Finding:
@@ -176,7 +178,10 @@ def machine_part() -> Finding:
 
 
 def home_directory(home: Path) -> Finding:
-    """Check the home's free space, who can exchange it, and the time to flush a file."""
+    """Check whose the home is, its free space, who can exchange it, and the time to flush a file."""
+    if why := why_foreign(home):
+        text = f"{home} is not known as a home of yours ({why}), so its sweeps are only read"
+        return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
     make_home(home, warn=lambda warning: None)  # It is part of the finding.
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryFile(dir=home) as file:  # Without a name that somebody else could give to a link.
@@ -240,7 +245,7 @@ def files_of_home(home: Path) -> Finding:
         text = f"{first_of(things)}. These are not used"
         return wrong(text, "if you did not make them, find out who did; then delete them")
     if place := writable_by_others(home):
-        return slow(f"other users can write {place}, so they can change results", f"chmod go-w {place}")
+        return slow(f"other users can write {place}, so they can change results", closing(place))
     if problems := unreadable_things(Home(home)):
         return slow(first_of(problems), "`sweeps` names each problem and its remedy")
     return ok(f"{home} has no links, no foreign names and no unreadable sweeps")
@@ -296,6 +301,8 @@ def record(home: Path) -> Finding:
         return slow(text, "install MLflow; `sync` then writes the record from the home")
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
+    if why_foreign(home):
+        return slow("the record of a home that is not known as yours is not opened", "see the check of the home")
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 

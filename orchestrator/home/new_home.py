@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 import re
-import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
+from orchestrator.home.ownership import check_own, claim
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import places_of_others, user_name
+from orchestrator.system.permissions import closing, places_of_others
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +33,6 @@ def check_home(root: Path) -> None:
             raise UserError(f"{path} is a file: give a directory as --home")
 
 
-def planted_by(root: Path) -> str:
-    """Return the owner of a directory that another user may have put in the way of a new home, such as
-    ``/tmp/results``, or "". A directory that its owner shares with a group of this user is not one."""
-    status = root.stat()
-    above = root.resolve().parent.stat()
-    if status.st_uid in (0, os.getuid()) or not above.st_mode & stat.S_IWOTH:
-        return ""
-    mode = status.st_mode
-    if mode & stat.S_IWGRP and not mode & stat.S_IWOTH and status.st_gid in (os.getgid(), *os.getgroups()):
-        return ""
-    return user_name(status.st_uid)
-
-
 def exchange_warning(root: Path) -> str:
     """Return a warning if everybody can rename a home, or a directory above it, or "".
 
@@ -58,23 +44,22 @@ def exchange_warning(root: Path) -> str:
         return ""
     return (
         f"everybody can write {place}, so other users can put another directory in the place of {root}: take that "
-        f"right away (chmod o-w {place}), or set the sticky bit (chmod +t {place})"
+        f"right away ({closing(place, 'o')}), or set the sticky bit ({closing(place, '', '+t')})"
     )
 
 
 def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
-    """Create a home's directory, which only this user can open until they change its mode. Raises :class:`UserError` if
-    that fails, the file system does not support locks, or another user has put a directory there. ``warn`` gets
-    :func:`exchange_warning`."""
+    """Create a home's directory, which only this user can open until they change its mode, and note that it is theirs.
+
+    Raises :class:`UserError` if that fails, the file system does not support locks, or the directory is a home that is
+    not this user's own. ``warn`` gets :func:`exchange_warning`, and the warning of
+    :func:`orchestrator.home.ownership.claim`.
+    """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
-    if owner := planted_by(root):
-        raise UserError(
-            f"{root} belongs to another user ({owner}), in a directory that everybody can write, so they could change "
-            "what you store there: name another --home"
-        )
+    check_own(root)
     if warning := exchange_warning(root):
         warn(warning)
     Home(root).check_links()
@@ -85,3 +70,4 @@ def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
         if error.errno in NO_LOCKS:  # Later writes report a full or read-only disk.
             remedy = "mount it with locks, or give another directory as --home"
             raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
+    claim(root, warn)

@@ -6,8 +6,8 @@ installed packages, modules that this user has run in a sweep, and modules in fo
 somebody else. Modules and folders are listed in the user's own configuration directory, never in a home.
 Nothing is imported from the files of a home, through the working directory, or from a folder that others can write.
 
-A script is code, too: its command is run only from a search space that this user names. The scripts of a home, and the
-files that a script left there, count only if this user has run them before.
+A script is code, too: its command is run only from a search space that this user names. The scripts in the files of
+sweeps count only if this user has run them before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import json
 import os
 import re
 import site
-import stat
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,8 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from orchestrator.system.commands import command_line
-from orchestrator.system.permissions import writable_by_others
+from orchestrator.system.own_lists import add_to_list, own_list, read_list
+from orchestrator.system.permissions import closing, writable_by_others
 from trainables.contract.sources import PRODUCT
 from trainables.contract.sources import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
@@ -58,8 +58,6 @@ RECORD = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide what is run, and with which values."""
-MOST_BYTES = 16 << 20
-"""Largest list of folders, or of scripts, that is read."""
 
 
 class SourceLoader(SourceFileLoader):
@@ -93,10 +91,14 @@ class Guard(MetaPathFinder):
             return None
         for file in sorted(files):
             if place := writable_by_others(file):
-                raise ImportError(f"other users can write {place}. Take that right away (chmod go-w), or move the code")
+                raise ImportError(_open_words(place))
         if isinstance(spec.loader, SourceFileLoader):
             spec.loader = SourceLoader(fullname, spec.origin)
         return spec
+
+
+def _open_words(place: Path) -> str:
+    return f"other users can write {place}. Take that right away ({closing(place)}), or move the code"
 
 
 GUARD = Guard()
@@ -116,15 +118,13 @@ class UntrustedCodeError(ValueError):
 def list_path() -> Path:
     """Return the file with this user's code, one JSON value per line: a folder, or a list of a folder and the name of a
     module or package in it."""
-    given = os.environ.get("XDG_CONFIG_HOME", "")
-    directory = Path(given) if os.path.isabs(given) else Path.home() / ".config"
-    return directory / "orchestrator" / "folders.jsonl"
+    return own_list("folders.jsonl")
 
 
 def trusted_code() -> list[Trusted]:
     """Return the code that this user has named, the latest first. A list that others could write does not count."""
     named = []
-    for value in _listed(list_path()):
+    for value in read_list(list_path()):
         match value:
             case str(folder) | [str(folder)]:
                 named.append((folder, ""))
@@ -139,32 +139,6 @@ def trusted_folders() -> list[Path]:
     return list(dict.fromkeys(code.folder for code in trusted_code()))
 
 
-def _listed(path: Path) -> list[Any]:
-    """Return the values in a list of this user, one JSON value per line. A list that others could write is empty."""
-    try:
-        status = path.stat()
-        is_own = stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.getuid())
-        if not is_own or status.st_size > MOST_BYTES or writable_by_others(path):
-            return []
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # Missing, or not readable: nothing is trusted.
-        return []
-    named = []
-    for line in lines:
-        try:
-            named.append(json.loads(line))
-        except ValueError:
-            continue
-    return named
-
-
-def _add_to(path: Path, value: object) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "ab", buffering=0) as file:
-        file.write(f"{json.dumps(value)}\n".encode())  # A single write keeps the lines of two programs apart.
-
-
 def is_trusted(folder: str) -> bool:
     """Return whether this user has named a folder, given as an absolute path."""
     return os.path.isabs(folder) and "\0" not in folder and Path(folder).resolve() in trusted_folders()
@@ -176,11 +150,11 @@ def trust(folder: Path, top: str = "") -> None:
     folder, path = folder.resolve(), list_path()
     if not {Trusted(folder), Trusted(folder, top)}.isdisjoint(trusted_code()):
         return
-    _add_to(path, [str(folder), top] if top else str(folder))
+    add_to_list(path, [str(folder), top] if top else str(folder))
 
 
 def scripts_path() -> Path:
-    """Return the file with the scripts and the sweeps of scripts that this user has run, one JSON string per line."""
+    """Return the file with hashes of the scripts that this user has run, one JSON string per line."""
     return list_path().with_name("scripts.jsonl")
 
 
@@ -192,23 +166,15 @@ def digest_of_script(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
-def remember_script(values: Mapping[str, Any], sweep: Path | None = None) -> None:
-    """Note that this user runs a script, and the directory of its sweep. Raises ``OSError``."""
-    path = scripts_path()
-    known = _listed(path)
-    for text in (digest_of_script(values), *([] if sweep is None else [str(sweep.resolve())])):
-        if text not in known:
-            _add_to(path, text)
+def remember_script(values: Mapping[str, Any]) -> None:
+    """Note that this user runs a script. Raises ``OSError``."""
+    if not is_known_script(values):
+        add_to_list(scripts_path(), digest_of_script(values))
 
 
 def is_known_script(values: Mapping[str, Any]) -> bool:
     """Return True if this user has run a script with these settings from a search space."""
-    return digest_of_script(values) in _listed(scripts_path())
-
-
-def is_known_sweep(sweep: Path) -> bool:
-    """Return True if this user has started a sweep of a script in this directory."""
-    return str(sweep.resolve()) in _listed(scripts_path())
+    return digest_of_script(values) in read_list(scripts_path())
 
 
 def check_script(data: object) -> None:
@@ -329,7 +295,7 @@ def _refusal(file: Path, folder: Path, home: Path) -> str:
     if is_in_sweep(file.parent):
         return f"{file} is part of a home, and what is in a home is data"
     if place := writable_by_others(file):
-        return f"other users can write {place}. Take that right away (chmod go-w), or move the code"
+        return _open_words(place)
     return ""
 
 

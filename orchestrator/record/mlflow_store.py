@@ -129,6 +129,9 @@ def check(store: Store) -> None:
 def _check_database(store: Store, database: Path) -> None:
     check_owner(store)
     try:
+        if not store.is_named and database.is_file() and database.stat().st_nlink > 1:
+            # In a home that was copied with `cp -al`, for example. Only a file of its own is written.
+            raise ValueError(f"{database} has another name elsewhere (a hard link), and would change there, too")
         database.parent.mkdir(parents=True, exist_ok=True)
         with open_database(database, to_write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")

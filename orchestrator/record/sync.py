@@ -11,6 +11,7 @@ from rich.console import Console
 
 from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
+from orchestrator.home.ownership import check_own
 from orchestrator.record.choice import opener
 from orchestrator.record.json_lines import RUNS
 from orchestrator.record.mlflow_store import (
@@ -88,6 +89,7 @@ def _home(root: Path) -> Home:
     home = Home(root.resolve())
     if not home.sweep_ids():
         raise UserError(f"{home.root} has no sweep yet")
+    check_own(home.root)
     return home
 
 

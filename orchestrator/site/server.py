@@ -6,6 +6,7 @@ import errno
 import re
 import secrets
 import shutil
+import signal
 import socket
 import sys
 import threading
@@ -98,6 +99,17 @@ def serving(pages: SweepPages, port: int, mlflow: MlflowPage | None = None) -> I
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def until_interrupted() -> None:
+    """Wait until this process is interrupted or terminated."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Server(ThreadingHTTPServer):

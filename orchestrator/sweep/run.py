@@ -20,7 +20,7 @@ from orchestrator.history.resume import adopt_outcomes, whole_runs
 from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.trusted_code import list_path, remember_script, scripts_path, trust_code_of
+from orchestrator.home.trusted_code import list_path, remember_script, trust_code_of
 from orchestrator.record.choice import opener
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -85,7 +85,6 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console, invocation
         if is_closed(console):
             raise SweepError("the program that reads this output ended before the sweep began: nothing was started")
         sweep = _create(spec, home, options, extended) if resumed is None else _update_settings(resumed, spec)
-        _remember_script(sweep)
         if invocation.begun is not None:
             invocation.begun(sweep)
         log.info(f"sweep {sweep.id}{', which trains every run again' if sweep.fresh else ''}")
@@ -152,21 +151,13 @@ def _update_settings(resumed: Sweep, spec: SweepSpec) -> Sweep:
 
 
 def _remember_code(spec: SweepSpec) -> None:
-    """Note the folders of the code that the user runs now, so that other commands may import it later."""
+    """Note the code that the user runs now: other commands may import its folders later, and run its script."""
     try:
         trust_code_of((spec.family, *spec.probes))
+        if spec.script is not None:
+            remember_script(spec.to_dict())
     except OSError as error:
         log.info(f"{list_path()} cannot be written ({error.strerror}), so `status` will not import {spec.family}")
-
-
-def _remember_script(sweep: Sweep) -> None:
-    """Note the script that the user runs now, so that its sweep can be resumed."""
-    if sweep.spec.script is None:
-        return
-    try:
-        remember_script(sweep.spec.to_dict(), sweep.files.directory)
-    except OSError as error:
-        log.warning(f"{scripts_path()} cannot be written ({error.strerror}), so {sweep.id} cannot be resumed")
 
 
 def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,15 +12,24 @@ from orchestrator.history.resume import check_same, find_unfinished
 from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
+<<<<<<< HEAD
 from orchestrator.home.trusted_code import is_known_sweep
 from orchestrator.record.mlflow_store import choose
+=======
+from orchestrator.home.ownership import check_own
+from orchestrator.record.store import choose
+>>>>>>> 33f82672 (home: continue only homes that this user made or trusted)
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
+<<<<<<< HEAD
 from orchestrator.system.permissions import shared_words
+=======
+from orchestrator.system.permissions import closing, shared_words
+>>>>>>> 33f82672 (home: continue only homes that this user made or trusted)
 from trainables.contract.sources import MAIN
 
 
@@ -67,8 +75,8 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
     home.
 
     ``machine`` is the hardware to check, by default this machine's; that of a cluster may be unknown. Raises
-    :class:`UserError` if the machine lacks room, if workers cannot import the family, if a sweep is missing, too
-    different or running, or if runs of other code are refused.
+    :class:`UserError` if the machine lacks room, if workers cannot import the family, if the home is not this
+    user's own, if a sweep is missing, too different or running, or if runs of other code are refused.
     """
     if spec.family.startswith(f"{MAIN}:") and not options.local:
         raise UserError(
@@ -78,6 +86,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
     spec.check_startable()
     if options.address is None or machine is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine or hardware.detect(), options.address)
+    check_own(home.root)
     resumed = extended = None
     warning = ""
     if options.resume:
@@ -87,10 +96,10 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
         resumed = find_unfinished(spec, home)
     if resumed is not None:
         resumed.files.check_free()
-        if spec.script is not None and not is_known_sweep(resumed.files.directory):
+        if spec.script is not None and resumed.files.is_imported:
             raise UserError(
-                f"{resumed.id} cannot be resumed: it was not started by you in {home.root}, and the files that its "
-                "script left there may contain code. Leave --resume out: a new sweep reuses its finished runs"
+                f"{resumed.id} cannot be resumed: it came with an archive, and the files that its script left may "
+                "contain code of somebody else. Leave --resume out: a new sweep reuses its finished runs"
             )
         current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
         warning = check_resumed(current, retry_failed=options.retry_failed)
@@ -117,5 +126,5 @@ def _check_alone(home: Home) -> None:
         if words := shared_words(place):
             raise UserError(
                 f"{place} {words}, who could lead what a script writes there to other files of yours: name another "
-                f"--home, or take that right away (chmod go-w {shlex.quote(str(place))})"
+                f"--home, or take that right away ({closing(place)})"
             )

@@ -6,6 +6,7 @@ import errno
 import grp
 import os
 import pwd
+import shlex
 import stat
 import struct
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def shared_words(place: Path) -> str:
     if owner not in (0, os.getuid()):
         return f"belongs to another user ({user_name(owner)})"
     return "can be written by other users" if next(places_of_others(place), None) == place else ""
+
+
+def closing(place: Path, who: str = "go", change: str = "-w") -> str:
+    """Return the command that takes the right to write a place from others, quoted for a shell."""
+    return f"chmod {who}{change} {shlex.quote(str(place))}"
 
 
 def user_name(user: int) -> str:

@@ -11,6 +11,7 @@ from orchestrator.history.journal import Answered, Asked, Ended, Journal
 from orchestrator.history.sweeps import Sweep, create_sweep
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.directories import Home
+from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import ARRAYS, packed_arrays
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
@@ -54,6 +55,7 @@ def write_sweep(
     """Write and return a sweep with these runs (by default all of its runs). ``outcomes`` replaces outcomes by
     place."""
     sweep_spec = sweep_spec or spec()
+    make_home(home.root)
     sweep = create_sweep(sweep_spec, home)
     files = home.sweep(sweep.id)
     family = sweep_spec.make_family()

@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import io
 import os
+import shlex
 import stat
 import sys
 import tokenize
@@ -82,7 +83,7 @@ def search_offered(module_name: str) -> None:
         elif _in_folder(Path(folder), module_name) is not None:
             raise ImportError(
                 f"everybody can write {folder}, so other users can put modules there: take that right away "
-                f"(chmod o-w {folder}), or move the code"
+                f"(chmod o-w {shlex.quote(str(folder))}), or move the code"
             )
     if _here in usable and _here not in sys.path:
         sys.path.append(_here)  # At the end: its modules do not replace those of a library or of this program.

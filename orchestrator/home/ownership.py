@@ -1,0 +1,162 @@
+"""Whose a home is, which decides what commands do in it.
+
+A home is this user's own if a command of theirs made it, or if they said so (``home trust``). Its content cannot say
+that: a home that was copied, cloned or unpacked contains what its author put there. So each own home has a random id
+in :data:`ID`, and a private list of the user has the id with the place where the home was made.
+
+- Reading is allowed in every home: what is in it is data.
+- Writing is for own homes (:func:`check_own`): to train, resume, reuse runs, record, import, delete.
+- What opens files there by their paths, a script or MLflow, also needs a home that nobody else can write
+  (:func:`orchestrator.system.permissions.shared_words`).
+
+A home stays own while its path stays the same, on every machine with this user's list, or its directory: renamed or
+moved within a disk. After a copy, a restored backup elsewhere, or in a container without the list, the user says once
+that it is theirs. An id alone does not count, because a copy has it, too. The list alone does not either: somebody
+else's home may come to lie where one of the user's was. What the user copies *into* an own home counts as theirs.
+
+Homes of versions without ids have none, like those of somebody else, so they are trusted once, too. To adopt them
+silently would adopt every archive that somebody else has packed without an id.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.home.directories import Home
+from orchestrator.home.foreign_files import read_text
+from orchestrator.system.commands import command_line
+from orchestrator.system.errors import UserError
+from orchestrator.system.files import replace_whole
+from orchestrator.system.own_lists import VARIABLE, add_to_list, list_flaw, own_list, read_list
+from orchestrator.system.permissions import shared_words, user_name
+
+log = logging.getLogger(__name__)
+
+ID = ".id"
+"""File of a home with its id. An archive has no hidden files, so an import cannot replace it."""
+PATTERN = re.compile(r"[0-9a-f]{32}")
+"""Pattern of an id."""
+PARTS = ("sweeps", "runs", "claims", "artifacts", "mlflow.db", "runs.jsonl")
+"""What a home contains once it was used."""
+
+
+class Place(NamedTuple):
+    """An entry of the list: the id of a home, and where it is."""
+
+    id: str
+    path: str
+    device: int
+    inode: int
+
+
+def homes_list() -> Path:
+    """Return the file with this user's homes, one :class:`Place` per line."""
+    return own_list("homes.jsonl")
+
+
+def is_home(root: Path) -> bool:
+    """Return True for a directory that contains a part of a home. Raises ``OSError`` if it cannot be read."""
+    return any(map(_has_content, (root / part for part in PARTS)))
+
+
+def _has_content(path: Path) -> bool:
+    if path.is_symlink() or not path.is_dir():
+        return os.path.lexists(path)
+    return next(os.scandir(path), None) is not None
+
+
+def why_foreign(root: Path) -> str:
+    """Return why a home does not count as this user's own, or "". A directory without any part of a home counts as a
+    new home if it is this user's or root's, and a missing one does, too. Raises ``OSError`` if it cannot be read."""
+    if not root.is_dir():
+        return ""
+    here = _place_of(root, _id_of(root))
+    same_id = [known for known in _known() if known.id == here.id]
+    if any(known.path == here.path or known[2:] == here[2:] for known in same_id):
+        return ""
+    owner = root.stat().st_uid
+    if owner not in (0, os.getuid()):
+        return f"it belongs to another user ({user_name(owner)})"
+    if not is_home(root):
+        return ""
+    if flaw := list_flaw(homes_list()):
+        return f"your list of homes does not count, because {flaw}"
+    if same_id:
+        return f"it is a copy of {same_id[-1].path}, or was moved from there"
+    return f"{homes_list()} does not list it" if here.id else "it was not made by a command of this version"
+
+
+def check_own(root: Path) -> None:
+    """Raise :class:`UserError` for a home that is not this user's own, with the ways on."""
+    if not (why := why_foreign(root)):
+        return
+    trust = command_line("home", "trust", root)
+    export = command_line("home", "export", "FILE.tar.gz", "--home", root)
+    raise UserError(
+        f"{root} is not known as a home of yours ({why}), so it is only read. If it is yours, or you trust everybody "
+        f"who wrote it, say so once: `{trust}`. Otherwise take its sweeps into a home of yours, where they are shown "
+        f"as imported: `{export}`, then `{command_line('home', 'import', 'FILE.tar.gz')}`"
+    )
+
+
+def claim(root: Path, warn: Callable[[str], object] = log.warning) -> None:
+    """Note that an existing directory is a home of this user, because a command of theirs begins or continues it.
+    ``warn`` hears if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if the home
+    cannot be written."""
+    check_own(root)
+    if flaw := _note(root):
+        trust = command_line("home", "trust", root)
+        warn(f"{flaw}. Until then, later commands only read {root}. To continue there: `{trust}`")
+
+
+def trust_home(root: Path) -> str:
+    """Note that an existing directory is a home of this user, because they say so. Return a warning if somebody else
+    can write it, or "". Raises :class:`UserError` if that cannot be noted, and ``OSError`` if the home cannot be
+    written."""
+    Home(root).check_links()
+    if flaw := _note(root):
+        raise UserError(flaw)
+    words = shared_words(root)
+    return f"{root} {words}: what they write there counts as yours" if words else ""
+
+
+def _note(root: Path) -> str:
+    """Add a home to the list, and give it an id if it has none. Return why that is not possible, with a remedy, or "".
+
+    The list comes first: a command that finds the id finds it listed. If two commands begin a home, both ids are.
+    """
+    known = _id_of(root)
+    here, path = _place_of(root, known or secrets.token_hex(16)), homes_list()
+    try:
+        if here not in _known():
+            add_to_list(path, here)
+        flaw = list_flaw(path)
+    except OSError as error:
+        flaw = f"{path} cannot be written ({error.strerror}): name a directory of yours in {VARIABLE}, and keep it"
+    if not flaw and not known:
+        replace_whole(root / ID, here.id)
+    return flaw
+
+
+def _known() -> list[Place]:
+    return [Place(*value) for value in read_list(homes_list()) if isinstance(value, list) and len(value) == 4]
+
+
+def _place_of(root: Path, identity: str) -> Place:
+    status = root.stat()
+    return Place(identity, str(root.resolve()), status.st_dev, status.st_ino)
+
+
+def _id_of(root: Path) -> str:
+    """Return the id in a home, or "" if there is none."""
+    try:
+        text = read_text(root / ID, 100)
+    except (FileNotFoundError, IsADirectoryError, ValueError):
+        return ""
+    return text if PATTERN.fullmatch(text) else ""

@@ -1,0 +1,74 @@
+"""Private lists of this user, in their configuration directory: the homes and the code that are theirs.
+
+What is in a home can be somebody else's, so a home cannot say whose it is. These lists say it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from orchestrator.system.environment import private_directory
+from orchestrator.system.permissions import closing, user_name, writable_by_others
+
+VARIABLE = "XDG_CONFIG_HOME"
+"""Environment variable that names the directory of all programs' settings, by default ``~/.config``."""
+MOST_BYTES = 16 << 20
+"""Largest list that is read."""
+
+
+def own_list(name: str) -> Path:
+    """Return the path of a list of this user, which may not exist."""
+    given = os.environ.get(VARIABLE, "")
+    return (Path(given) if os.path.isabs(given) else _home() / ".config") / "orchestrator" / name
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # Containers may run under user ids without an entry in the user list, and without HOME.
+        return private_directory()
+
+
+def read_list(path: Path) -> list[Any]:
+    """Return the values of a list, one JSON value per line. A list that somebody else could write is empty."""
+    try:
+        if not path.is_file() or list_flaw(path):
+            return []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # Not readable: it says nothing.
+        return []
+    values = []
+    for line in lines:
+        try:
+            values.append(json.loads(line))
+        except ValueError:
+            continue
+    return values
+
+
+def add_to_list(path: Path, value: object) -> None:
+    """Append a JSON value to a list, which is created if it is missing. Raises ``OSError``."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
+        file.write(f"{json.dumps(value)}\n".encode())  # A single write keeps the lines of two programs apart.
+
+
+def list_flaw(path: Path) -> str:
+    """Return why an existing list does not count, with a remedy, or "" for one that counts or is missing. Raises
+    ``OSError`` if its directory cannot be opened."""
+    if not path.exists():
+        return ""
+    status = path.stat()
+    elsewhere = f"name a directory of yours in {VARIABLE}"
+    if status.st_uid not in (0, os.getuid()):
+        return f"{path} belongs to another user ({user_name(status.st_uid)}): {elsewhere}"
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        return f"{path} is not a file of at most {MOST_BYTES} bytes: remove it"
+    if place := writable_by_others(path):
+        return f"others can write {place}: `{closing(place)}`, or {elsewhere}"
+    return ""
