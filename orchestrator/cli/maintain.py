@@ -56,8 +56,7 @@ def home_command(
 
     `trust` says that a home is yours that no command of yours made where it is, such as a copy: then sweeps continue
     there. Of any other folder, it allows the code: sweeps of your own models are read only if you have run their
-    module, or if you
-    allow its folder here.
+    module, or if you allow its folder here.
 
     Examples:
 

@@ -45,7 +45,7 @@ def read_list(path: Path) -> list[Any]:
     for line in lines:
         try:
             values.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return values
 

@@ -29,6 +29,9 @@ from tests.sweep.sweeps import ended, run_here, spec
 
 OTHER = 65534
 SMALL = spec(sizes=[8, 16], search={"method": "grid"})
+DONE = 3
+"""Runs of :data:`SMALL` that have ended."""
+LEFT = len(runs_of(SMALL)) - DONE
 GIVEN = """
 question: Does PROD help ADD?
 name: logistic
@@ -54,7 +57,7 @@ def own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 def stopped_home(tmp_path: Path) -> Home:
     """A home of this user with an unfinished sweep of :data:`SMALL`."""
     home = Home(tmp_path / "place" / "results")
-    write_sweep(home, SMALL, runs=runs_of(SMALL)[:3], answered=False)
+    write_sweep(home, SMALL, runs=runs_of(SMALL)[:DONE], answered=False)
     return home
 
 
@@ -120,7 +123,7 @@ def use_on_another_host(home: Path) -> Path:
 def test_a_home_stays_its_users(do: Callable[[Path], Path], home: Home) -> None:
     place = do(home.root)
     assert why_foreign(place) == ""
-    assert resumed(place) == 1
+    assert resumed(place) == LEFT
     assert why_foreign(place) == ""
 
 
@@ -223,12 +226,12 @@ def test_what_may_be_of_somebody_else_is_read_until_one_command_says_it_is_not(
     with pytest.raises(UserError) as refused:
         run_here(SMALL, place, resume="")
     assert content(place) == before
-    assert o.load(home=place).runs.shape[0] == 3
+    assert o.load(home=place).runs.shape[0] == DONE
     for words in (["sweeps"], ["status"], ["explain"]):
         assert run(*words, "--home", place).code == 0
     [trust, export, into] = str(refused.value).split("`")[1::2]
     assert run(*shlex.split(trust)[-3:]).succeeded()
-    assert resumed(place) == 1
+    assert resumed(place) == LEFT
     assert "--home" in export
     assert "import" in into
 
@@ -253,7 +256,7 @@ def test_a_home_on_another_disk_is_read(home: Home, tmp_path: Path) -> None:
         assert f"or was moved from {home.root}" not in why_foreign(home.root)
         assert why_foreign(place) == f"it is a copy of {home.root}, or was moved from there"
         trust_home(place)
-        assert resumed(place) == 1
+        assert resumed(place) == LEFT
 
 
 @pytest.mark.parametrize(
@@ -284,6 +287,7 @@ def test_no_command_writes_in_a_home_of_somebody_else(words: list[str], home: Ho
 
 
 def test_reading_works_in_a_home_of_somebody_else(home: Home, run: Program, tmp_path: Path) -> None:
+    Path("given.yaml").write_text(GIVEN)
     place = unpack(home.root)
     for words in (
         ["sweeps"],
@@ -291,7 +295,7 @@ def test_reading_works_in_a_home_of_somebody_else(home: Home, run: Program, tmp_
         ["explain", "logistic"],
         ["report", "logistic", "--output", tmp_path / "report.html"],
         ["export", "logistic", "--output", tmp_path / "answer.json"],
-        ["verify", tmp_path / "answer.json"],
+        ["verify", tmp_path / "answer.json", "--space", "given.yaml"],
         ["home", "export", tmp_path / "home.tar.gz"],
     ):
         done = run(*words, *([] if words[0] == "verify" else ["--home", place]))
@@ -428,7 +432,7 @@ def test_a_home_of_another_user_is_read_until_it_is_trusted(public: Path, monkey
 
     def act() -> None:
         monkeypatch.setenv(VARIABLE, str(public / "settings of theirs"))
-        write_sweep(Home(theirs), SMALL, runs=runs_of(SMALL)[:3], answered=False)
+        write_sweep(Home(theirs), SMALL, runs=runs_of(SMALL)[:DONE], answered=False)
         theirs.chmod(0o755)
         planted.mkdir()
         planted.chmod(0o777)
@@ -438,7 +442,7 @@ def test_a_home_of_another_user_is_read_until_it_is_trusted(public: Path, monkey
         assert why_foreign(place).startswith("it belongs to another user")
         with pytest.raises(UserError, match="belongs to another user"):
             make_home(place)
-    assert o.load(home=theirs).runs.shape[0] == 3
+    assert o.load(home=theirs).runs.shape[0] == DONE
     assert list(planted.iterdir()) == []
     assert "what they write there counts as yours" in trust_home(theirs)
     assert why_foreign(theirs) == ""
@@ -478,7 +482,7 @@ def test_trusting_a_home_allows_no_code(home: Home, run: Program, tmp_path: Path
     (tmp_path / "code" / "models.py").touch()
     assert "may import code" in run("home", "trust", tmp_path / "code").succeeded()
     assert why_foreign(tmp_path / "code") == ""
-    assert "is part of a home" in run("home", "trust", place / "sweeps").refused()
+    assert "is part of a home" in run("home", "trust", next(place.glob("sweeps/*"))).refused()
 
 
 def test_a_command_is_printed_so_that_it_can_be_pasted(home: Home, run: Program) -> None:
