@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from orchestrator.home.run_files import WEIGHTS
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import failed, write_sweep
+from tests.copies import own_copy
 from tests.sweep.sweeps import spec
 
 
@@ -63,7 +63,7 @@ def test_a_trained_model_is_loaded_with_its_weights(trained: Path) -> None:
 @pytest.mark.parametrize("record", ["mlflow", "jsonl"])
 def test_weights_are_in_the_record_on_request(trained: Path, tmp_path: Path, record: str) -> None:
     """The second sweep reuses the runs of the first, and has a record of them because it asks for weights."""
-    home = shutil.copytree(trained, tmp_path / "home")
+    home = own_copy(trained, tmp_path / "home")
     changes = {"sizes": [8], "seeds": 1}
     plain = train(home, changes, record)
     again = o.run(
@@ -124,7 +124,7 @@ def test_runs_without_usable_weights_are_refused(home: Path, trained: Path, tmp_
     for call in (s.weights, s.model):
         with pytest.raises(UserError, match="run=5 cannot be used: pass a key of `runs`"):
             call(number)
-    damaged = shutil.copytree(trained, tmp_path / "home")
+    damaged = own_copy(trained, tmp_path / "home")
     copy = o.load(home=damaged)
     key, other = copy.runs["key"]
     (damaged / "runs" / key / WEIGHTS).write_bytes(b"\xff" * 64)

@@ -389,7 +389,7 @@ def ui_command(
         until_interrupted()
 
 
-def _serve_with_record(chosen: store.Store, home: Path, port: int) -> NoReturn:
+def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoReturn:
     """Serve a home's pages and MLflow's page of its record, until interrupted."""
     from orchestrator.record.mlflow_server import ALL, places, serve
     from orchestrator.site.mlflow_proxy import MlflowPage

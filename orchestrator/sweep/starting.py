@@ -12,24 +12,15 @@ from orchestrator.history.resume import check_same, find_unfinished
 from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
-<<<<<<< HEAD
-from orchestrator.home.trusted_code import is_known_sweep
-from orchestrator.record.mlflow_store import choose
-=======
 from orchestrator.home.ownership import check_own
-from orchestrator.record.store import choose
->>>>>>> 33f82672 (home: continue only homes that this user made or trusted)
+from orchestrator.record.mlflow_store import choose
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
-<<<<<<< HEAD
-from orchestrator.system.permissions import shared_words
-=======
 from orchestrator.system.permissions import closing, shared_words
->>>>>>> 33f82672 (home: continue only homes that this user made or trusted)
 from trainables.contract.sources import MAIN
 
 

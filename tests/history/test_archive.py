@@ -24,6 +24,7 @@ from orchestrator.jobs.state import State
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
+from tests.copies import own_copy
 from tests.home.test_damage import Stopped, flip, rewrite, stopped, undisturbed
 from tests.scripted import trained
 from tests.sweep.sweeps import remembered, spec, table_of
@@ -52,7 +53,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(original: Path, tmp_path: Path) -> Home:
-    return Home(shutil.copytree(original / "home", tmp_path / "home"))
+    return Home(own_copy(original / "home", tmp_path / "home"))
 
 
 @pytest.fixture
@@ -241,7 +242,7 @@ def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_p
     [checkpoint] = stopped.files.checkpoints.iterdir()
     unsaved, earlier = Home(tmp_path / "unsaved"), Home(tmp_path / "earlier")
     for older in (unsaved, earlier):
-        shutil.copytree(stopped.home.root, older.root)
+        own_copy(stopped.home.root, older.root)
     shutil.rmtree(unsaved.sweep(stopped.files.id).checkpoints)
     old = earlier.sweep(stopped.files.id).checkpoints / checkpoint.name
     old.rename(old.with_suffix(".0"))
@@ -262,7 +263,7 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     early = tmp_path / "early"
     export_home(stopped.home, out)
     import_home(existing, out, pytest.fail)
-    shutil.copytree(stopped.home.root, early)
+    own_copy(stopped.home.root, early)
     assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
     export_home(existing, back)
     with stopped.files.driving(), pytest.raises(UserError, match="another process"):

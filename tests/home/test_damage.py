@@ -24,6 +24,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
+from tests.copies import own_copy
 from tests.engine.jobs import job_for
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, remembered, spec, table_of
@@ -252,7 +253,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
 
 @pytest.fixture
 def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
-    shutil.copytree(undisturbed.home.root, tmp_path / "home")
+    own_copy(undisturbed.home.root, tmp_path / "home")
     undisturbed.log.unlink(missing_ok=True)
     return Stopped(Home(tmp_path / "home"), undisturbed.space, undisturbed.log, undisturbed.table)
 

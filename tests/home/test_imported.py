@@ -15,6 +15,7 @@ from orchestrator.history.archive import FOREIGN, Copied, export_home, import_ho
 from orchestrator.history.journal import Asked, Ended, Journal, read_journal
 from orchestrator.history.resume import find_unfinished, newest_sweep
 from orchestrator.home.directories import Home
+from orchestrator.home.ownership import trust_home
 from orchestrator.home.run_store import UNKNOWN, RunStore
 from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.space.spec import SweepSpec
@@ -292,6 +293,7 @@ def test_runs_in_a_copied_home_that_do_not_say_where_they_are_from_are_shown_as_
     home, wanted = Home(tmp_path / "home"), spec()
     forged(tmp_path, "theirs-20260101-000000-abcd", wanted)
     shutil.copytree(tmp_path / "theirs" / "runs", home.root / "runs")
+    trust_home(home.root)
     for path in home.runs.glob("*/origin.json"):
         path.write_text(origin)
         if not origin:

@@ -94,6 +94,7 @@ def test_a_new_sweep_does_not_retrain_runs_of_an_older_home(older: Path, run: Pr
     [sweep] = read_sweeps(Home(older))
     if isinstance(sweep, UnreadableError):
         pytest.skip("this version refuses it")
+    run("home", "trust", older).succeeded()
     before = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}
     run("run", sweep.sweep.files.spec, "--engine=local", "--home", older).succeeded()
     after = {path.name: json.loads((path / "origin.json").read_text()) for path in older.joinpath("runs").iterdir()}

@@ -387,6 +387,7 @@ def test_the_file_of_a_foreign_sweep_opens_no_folder_around_its_home(tmp_path: P
     shutil.copytree(OLD_HOME, tmp_path / "results")
     [sweep_id] = Home(tmp_path / "results").sweep_ids()
     leave_optional(tmp_path, tmp_path / "marker")
+    in_folder(tmp_path, "home", "trust", "results", home=None).succeeded()
     words = ["run", f"results/sweeps/{sweep_id}/space.yaml", "--resume", sweep_id, "--engine", "local"]
     in_folder(tmp_path, *words, "--record", "jsonl", home="results").succeeded()
     assert not (tmp_path / "marker").exists()

@@ -15,6 +15,7 @@ from mlflow.tracking._tracking_service.utils import _tracking_store_registry
 
 from orchestrator.doctor.machine import files_of_home
 from orchestrator.record.mlflow_store import DATABASE
+from tests.copies import own_copy
 from tests.home.hostile import Place, made
 from tests.home.test_hostile import FORBIDDEN, in_time, told
 from tests.record.hostile_database import CHANGES
@@ -60,7 +61,7 @@ def attacked(place: Place, kind: str, count: int, directory: Path, first: int = 
     for number in range(first, first + count):
         root, chance = directory / f"{kind}-{number}", random.Random(f"{kind} {number}")
         home, victim, why = root / "home", root / "victim", (kind, number)
-        shutil.copytree(place.home.root, home)
+        own_copy(place.home.root, home)
         victim.mkdir()
         for name, text in FILES.items():
             (victim / name).write_text(text)

@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.record.mlflow_store import DATABASE, choose, outside_files
 from tests.cli.program import Program, separate
+from tests.copies import own_copy
 from tests.sweep.sweeps import run_here, spec
 
 
@@ -24,7 +25,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="place")
 def copied(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    shutil.copytree(home, tmp_path / "a home")
+    own_copy(home, tmp_path / "a home")
     with closing(sqlite3.connect(tmp_path / "a home" / DATABASE)) as connection:
         for table, column in (("runs", "artifact_uri"), ("experiments", "artifact_location")):
             change = f"UPDATE {table} SET {column} = replace({column}, ?, ?)"

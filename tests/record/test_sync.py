@@ -17,6 +17,7 @@ from mlflow.entities import Run
 
 from orchestrator.home.directories import Home
 from orchestrator.home.inspection import foreign_things
+from orchestrator.home.ownership import trust_home
 from orchestrator.record.mlflow_store import DATABASE, VARIABLE
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.sync import rebuild
@@ -27,6 +28,7 @@ from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
+from tests.copies import own_copy
 from tests.record.hostile_database import leave_journal
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
@@ -122,6 +124,7 @@ def test_a_missing_store_is_recreated_without_sweeps_that_are_running(
     home = tmp_path / "home"
     for folder in ("sweeps", "runs"):
         shutil.copytree(swept / folder, home / folder)
+    trust_home(home)
     second = Home(home).sweep_ids()[1]
     with Home(home).sweep(second).driving():
         output = command("sync", "--home", home).succeeded()
@@ -174,7 +177,7 @@ def recorded(swept: Path, tmp_path: Path) -> Path:
     """A copy of a home with its record, next to a directory that nothing may touch."""
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim" / "file").write_text("mine")
-    return shutil.copytree(swept, tmp_path / "home")
+    return own_copy(swept, tmp_path / "home")
 
 
 def metrics_of(content: dict[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def test_a_script_does_not_write_where_others_could_lead_it_elsewhere(
     os.chown(place, owner, owner)
     place.chmod(0o755 if owner else 0o777)
     words = ["run", tmp_path / "own" / "space.yaml", "--engine=local", "--record=jsonl", "--home", tmp_path / "home"]
+    run("home", "trust", tmp_path / "home").succeeded()
     refused = run(*words).refused()
     assert f"{place} {'belongs to another user' if owner else 'can be written by other users'}" in refused
     assert not list((tmp_path / "home").glob("sweeps/*"))
@@ -170,6 +171,8 @@ def test_an_interrupted_sweep_can_be_inspected_and_archived(
     run("home", "import", "other.tar", "--home", "third").succeeded()
     assert not list((tmp_path / "third").rglob("work"))
     assert run("status", "--home", "other").succeeded()
+    again = ["run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", sweep, "--home", "third"]
+    assert "it came with an archive" in run(*again).refused()
 
 
 def test_a_home_of_somebody_else_starts_nothing(
@@ -185,7 +188,7 @@ def test_a_home_of_somebody_else_starts_nothing(
     refused = run(
         "run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", directory.id
     ).refused()
-    assert "was not started by you" in refused
+    assert "not known as a home of yours" in refused
     with pytest.raises(UserError, match="never run by you"):
         o.run(o.load(directory.id, tmp_path / "results").spec, home=tmp_path / "results", engine="local")
     assert not (tmp_path / "started").exists()
