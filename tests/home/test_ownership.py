@@ -177,7 +177,7 @@ def unpack_with_another_id_in_place(home: Path) -> Path:
 
 
 def clone(home: Path) -> Path:
-    git = ["git", "-C", home, "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    git: list[str | Path] = ["git", "-C", home, "-c", "user.name=A", "-c", "user.email=a@example.com"]
     for words in (["init", "-q"], ["add", "--all"], ["commit", "-q", "-m", "results"]):
         subprocess.run([*git, *words], check=True)
     subprocess.run(["git", "clone", "-q", home, home.with_name("clone")], check=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import orchestrator as o
-from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program
@@ -171,7 +171,8 @@ def test_an_interrupted_sweep_can_be_inspected_and_archived(
     run("home", "import", "other.tar", "--home", "third").succeeded()
     assert not list((tmp_path / "third").rglob("work"))
     assert run("status", "--home", "other").succeeded()
-    again = ["run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", sweep, "--home", "third"]
+    newest = Home(tmp_path / "results").sweep_ids()[0]
+    again = ["run", "space.yaml", "--engine=local", "--set", "settings.pace=5", "--resume", newest, "--home", "third"]
     assert "it came with an archive" in run(*again).refused()
 
 
