@@ -304,6 +304,13 @@ def failed_key(journal: Path) -> str:
     return next(str(values["key"]) for values in lines if "outcome" in values)
 
 
+def test_no_control_characters_of_a_traceback_reach_the_terminal(run: Program) -> None:
+    err = run("run", "a\x1b]52;c;eA==\x07.yaml", "--debug").err
+    assert "Traceback" in err
+    assert "\\x1b]52;c;eA==" in err
+    assert not {"\x1b", "\x07"}.intersection(err)
+
+
 def test_the_newest_sweep_is_the_last_written_and_none_is_from_the_future(home: Home) -> None:
     [first] = home.sweep_ids()
     second = write_sweep(home, spec(name="second"))

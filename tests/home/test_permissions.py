@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.doctor.machine import home_directory
+from orchestrator.doctor.machine import files_of_home, home_directory
 from orchestrator.history.archive import export_home
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.new_home import make_home
+from orchestrator.home.new_home import exchange_warning, make_home
 from orchestrator.home.ownership import trust_home
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of, seal
@@ -219,6 +221,21 @@ def test_a_home_that_others_can_exchange_is_named(command: str, run: Program, tm
         text = " ".join((done.out + done.err).split())
     assert f"everybody can write {place}, so other users can put another directory in the place of {home}" in text
     assert f"chmod o-w {place}" in text
+
+
+@pytest.mark.parametrize("name", ["a place", "Ann's $(touch marker)", "-R;"])
+def test_advice_can_be_pasted_into_a_shell(name: str, run: Program, tmp_path: Path) -> None:
+    place = tmp_path / name
+    (place / "code").mkdir(parents=True)
+    (place / "code" / "models.py").touch()
+    place.chmod(0o777)
+    write_sweep(Home(place / "home"), spec(sizes=[8], seeds=1))
+    advice = [
+        *re.findall(r"\((chmod .*?)\)(?:, or|$)", exchange_warning(place / "home")),
+        files_of_home(place / "home").todo,
+        *re.findall(r"\((chmod .*?)\), or", run("home", "trust", place / "code").refused()),
+    ]
+    assert [shlex.split(command)[2:] for command in advice] == [[str(place)]] * 4
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o775])

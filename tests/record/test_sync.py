@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
 from tests.copies import own_copy
+from tests.record.servers import free_port
 from tests.record.hostile_database import leave_journal
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
@@ -164,6 +166,22 @@ def test_a_sweep_that_cannot_be_recorded_does_not_stop_the_others(
     recorded = {name.split()[0] for name in everything(tmp_path)}
     assert {good.id, newer.id} <= recorded
     assert bad.id not in recorded
+
+
+def test_a_database_with_another_name_is_not_written(swept: Path, tmp_path: Path) -> None:
+    """As in a home that was copied with ``cp -al``: what is recorded there would be recorded in the original, too."""
+    copied = tmp_path / "copied"
+    subprocess.run(["cp", "-al", swept, copied], check=True)
+    trust_home(copied)
+    before = (swept / DATABASE).read_bytes()
+    for words in (["sync"], ["ui", "--port", free_port()]):
+        done = command(*words, "--home", copied)
+        assert (done.code, "(a hard link)" in done.err) == (1, True), done
+        assert "sync --rebuild" in done.err
+    command("sync", "--rebuild", "--home", copied).succeeded()
+    assert (copied / DATABASE).stat().st_nlink == 1
+    assert (swept / DATABASE).read_bytes() == before
+    command("sync", "--home", copied).succeeded()
 
 
 def test_without_sweeps_there_is_no_store(tmp_path: Path) -> None:
