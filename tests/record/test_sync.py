@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -30,8 +30,8 @@ from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate
 from tests.copies import own_copy
-from tests.record.servers import free_port
 from tests.record.hostile_database import leave_journal
+from tests.record.servers import free_port
 from tests.sweep.sweeps import interrupt_after, quiet, spec
 
 SIZES = [16, 64]
