@@ -14,6 +14,7 @@ from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
 from orchestrator.home.directories import Home
+from orchestrator.home.ownership import ID, trust_home
 from orchestrator.record.tracker import StoreError
 from orchestrator.sweep.starting import check_room
 from orchestrator.system import hardware
@@ -186,6 +187,11 @@ def test_nothing_is_tried_in_a_home_of_another_user(owner: int, tmp_path: Path) 
     assert machine.place_of_tests(home) == home
     os.chown(home, owner, owner)
     assert machine.place_of_tests(home).stat().st_uid == 0
+    for check in (machine.home_directory, machine.record):
+        assert "not known as" in check(home).text
+    assert list(home.iterdir()) == []
+    trust_home(home)
+    assert machine.place_of_tests(home) != home
     with pytest.raises(StoreError, match="belongs to another user"):
         machine.record(home)
-    assert list(home.iterdir()) == []
+    assert [path.name for path in home.iterdir()] == [ID]
