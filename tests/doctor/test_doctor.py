@@ -31,7 +31,7 @@ def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     names = ["software", "machine", "home", "files", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / ID]
 
 
 def test_an_unreachable_store_is_wrong_and_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
