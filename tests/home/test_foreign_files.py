@@ -305,7 +305,7 @@ def failed_key(journal: Path) -> str:
 
 
 def test_no_control_characters_of_a_traceback_reach_the_terminal(run: Program) -> None:
-    err = run("run", "a\x1b]52;c;eA==\x07.yaml", "--debug").err
+    err = run("home", "import", "a\x1b]52;c;eA==\x07.tar.gz", "--debug").err
     assert "Traceback" in err
     assert "\\x1b]52;c;eA==" in err
     assert not {"\x1b", "\x07"}.intersection(err)
