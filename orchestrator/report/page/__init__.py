@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.system.printing import clean
@@ -10,11 +12,16 @@ from orchestrator.system.printing import clean
 def render(template: str, *, nonce: str = "", **values: object) -> str:
     """Return a rendered template, with its values escaped. A missing value is an error. Scripts have the ``nonce``, if
     given, that the policy of a served page allows."""
-    environment = Environment(
+    return clean(_templates().get_template(template).render(nonce=nonce, **values))
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which take longer to compile than to render."""
+    return Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return clean(environment.get_template(template).render(nonce=nonce, **values))
