@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -40,6 +41,15 @@ def one_thread() -> None:
     """Reset the number of threads, which a sweep in this process may have changed."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Sweeps in this process have no figures and no report, which take ten times as long as a sweep of milliseconds.
+    For modules that look at something else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("orchestrator.sweep.answering.draw", lambda *given: [])
+        yield
 
 
 @pytest.fixture

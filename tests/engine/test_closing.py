@@ -22,6 +22,8 @@ from tests.sweep.sweeps import only_sweep, run_here, spec
 from trainables.base import Learner, Report, RunConfig
 from trainables.contract.report_validator import BrokenFamilyError
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 LOG = "CLOSING_LOG"
 """Environment variable with the file of events. Ray's workers inherit it."""
 

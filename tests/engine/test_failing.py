@@ -23,6 +23,8 @@ from tests.scripted import begun
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here
 from trainables.base import Status
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 EXITED = "The actor is dead because its worker process has died. Worker exit type: {} Worker exit detail: {}"
 MONITOR = (
     "1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 10.77.0.3, ID: ca5b) was "

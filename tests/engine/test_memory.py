@@ -20,6 +20,8 @@ from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scri
 from trainables.base import Status
 from trainables.transformer import gpu_step
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def stack_spec(log: Path, **settings: int) -> SweepSpec:
     """Return a spec of eight runs of one size, which start as a single stack."""

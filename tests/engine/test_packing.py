@@ -24,7 +24,7 @@ from tests.sweep.sweeps import ended, printed, quiet, run_here, spec
 from tests.training_scripts import script_spec, with_lines
 from trainables.base import Status
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeCluster = Callable[..., str]

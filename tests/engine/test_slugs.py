@@ -13,6 +13,8 @@ from tests.families import LogisticFamily
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
 from trainables.base import RunConfig
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHAPES = ["width/depth-8", "../../x-8", ".hidden-8", "a\nb-8", "\u5bbd\u5ea6-8", "w" * 400, "50%-8", "C:\\x"]
 
 

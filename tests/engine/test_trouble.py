@@ -35,6 +35,8 @@ from trainables.contract.checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:

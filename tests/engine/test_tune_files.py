@@ -15,7 +15,7 @@ from orchestrator.home.directories import Home
 from tests.engine.test_trouble import troubled_spec
 from tests.sweep.sweeps import run_here
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
 class Planted:

@@ -9,9 +9,8 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def without_figures_and_record() -> Iterator[None]:
-    """Sweeps in this process have no figures, report or record, which take five times as long as their runs."""
+def without_figures_and_record(undrawn: None) -> Iterator[None]:
+    """Sweeps in this process have no figures, report or record, which take longer than their runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("orchestrator.sweep.answering.draw", lambda *given: [])
         patch.setattr("orchestrator.record.choice.open_mlflow", lambda store: Mock())
         yield

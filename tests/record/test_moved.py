@@ -18,7 +18,7 @@ from tests.sweep.sweeps import run_here, spec
 @pytest.fixture(scope="module", name="home")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("place") / "a home"
-    run_here(spec(sizes=[8, 16], search={"method": "grid"}), home)
+    run_here(spec(sizes=[8, 16], search={"method": "grid"}), home, record="mlflow")
     return home
 
 

@@ -80,8 +80,13 @@ def run_here(
     invocation: Invocation | None = None,
     **options: Any,
 ) -> Answer:
-    """Run a sweep, by default in this process without Ray. Return its answer."""
-    return run_sweep(wanted, RunOptions(home=home, **{"engine": "local"} | options), console or quiet(), invocation)
+    """Run a sweep, by default in this process without Ray or MLflow. Return its answer."""
+    return run_sweep(
+        wanted,
+        RunOptions(home=home, **{"engine": "local", "record": "jsonl"} | options),
+        console or quiet(),
+        invocation,
+    )
 
 
 def only_sweep(home: Path) -> SweepDirectory:

@@ -24,7 +24,7 @@ def test_a_figure_that_fails_is_reported_in_one_line(
     else:
         monkeypatch.setattr(report, "render", _no_template)
     console = quiet()
-    result = run_here(spec(sizes=[16, 64], seeds=1), tmp_path, console=console)
+    result = run_here(spec(sizes=[16, 64], seeds=1), tmp_path, console=console, record="mlflow")
     out = printed(console)
     lines = [line for line in out.splitlines() if "cannot be drawn" in line]
     wanted = ["transitions.png", "report.html"] if fault == "setting" else ["report.html"]

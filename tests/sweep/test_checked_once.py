@@ -22,6 +22,8 @@ from tests.cli.program import Program
 from tests.families import LogisticFamily, LogisticSettings
 from tests.sweep.sweeps import UNITS
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 Checks = list[str]
 STEP = "the first step"
 

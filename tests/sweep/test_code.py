@@ -24,6 +24,8 @@ from tests.cli.program import Program, process
 from tests.sweep.sweeps import ended, quiet, run_here, spec
 from trainables.base import Outcome, Status
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 MODEL = """
 from trainables import SimpleFamily
 {imports}
@@ -78,7 +80,7 @@ def accuracies(home: str = "results") -> set[float]:
 
 
 def train(space: Path, *words: str) -> list[str]:
-    return ["run", str(space), "--engine=local", *words]
+    return ["run", str(space), "--engine=local", "--record=jsonl", *words]
 
 
 def test_each_run_keeps_the_hash_of_its_code(run: Program, workplace: Path, module: str) -> None:

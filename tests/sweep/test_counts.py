@@ -18,6 +18,8 @@ from tests.sweep.sweeps import UNITS
 from tests.trainables import simple_families
 from tests.trainables.simple_families import Curve
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 COUNTS: dict[str, tuple[Callable[[float], float], str]] = {
     "raises for fractions": (
         lambda size: len(range(size)),  # type: ignore[call-overload]

@@ -19,6 +19,8 @@ from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, printed, quiet, run_here, spec
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PAIRS = {"search": {"method": "pairs", "aim": "factor"}, "seeds": 4}
 
 

@@ -15,6 +15,8 @@ from orchestrator.system.errors import exception_line
 from tests.cli.program import Program
 from tests.sweep.sweeps import UNITS
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 BROKEN = {
     "tests.sweep.broken:PercentFamily": "does not keep its contract",
     "tests.sweep.broken:EndlessFamily": "does not keep its contract",

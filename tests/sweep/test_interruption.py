@@ -28,6 +28,8 @@ from tests.scripted import begun, events
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, scripted
 from tests.waiting import meanwhile, wait_for
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def interrupt() -> None:
     """Send this process a Ctrl-C."""

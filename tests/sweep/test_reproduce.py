@@ -16,6 +16,8 @@ from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.sweep.sweeps import interrupt_after
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 HELPS = """
 name: helps
 question: Does PROD help?
@@ -42,6 +44,7 @@ variants:
 profiles: {tiny: {}}
 """
 )
+UNRECORDED = ("--engine=local", "--record=jsonl")
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def place(workplace: Path) -> Path:
 
 
 def reproduce(*words: str) -> str:
-    return command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--engine=local", *words).succeeded()
+    return command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", *UNRECORDED, *words).succeeded()
 
 
 def table(place: Path) -> dict[tuple[str, str, str], tuple[str, str]]:
@@ -90,7 +93,7 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     output = command(*words).succeeded()
     assert "came with an archive, so it does not count as a sweep of yours" in output
     assert {verdict for _, verdict in table(place).values()} == {"not run"}
-    output = command(*words[:-1], "--engine=local").succeeded()
+    output = command(*words[:-1], *UNRECORDED).succeeded()
     [own] = {*Home(place / "results").sweep_ids()} - {*Home(place / "theirs").sweep_ids()}
     assert f"{own} has 72 runs that came with an archive" in output
     import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail, mine=True)

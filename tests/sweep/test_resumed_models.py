@@ -24,6 +24,8 @@ from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, spec
 from tests.trainables.resuming import FAMILY
 from tests.waiting import meanwhile, wait_for
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 STEPS = 30
 
 

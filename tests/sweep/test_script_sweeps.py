@@ -22,6 +22,8 @@ from trainables.contract.report_validator import BrokenFamilyError
 from trainables.script.guard import started_at
 from trainables.script.learner import ScriptLearner
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(autouse=True)
 def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, scri
 from tests.waiting import meanwhile
 from trainables.base import Status
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def slow_spec(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float | str) -> SweepSpec:
     """Return a spec of two mixes with one seed, whose runs train one after the other."""

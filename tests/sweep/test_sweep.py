@@ -34,7 +34,7 @@ def run(wanted_spec: SweepSpec, home: Path, **options: Any) -> str:
 def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
     console = quiet()
     # With two seeds, chance at a single size could leave the comparison undecided.
-    result = run_here(spec(seeds=3), tmp_path, console=console)
+    result = run_here(spec(seeds=3), tmp_path, console=console, record="mlflow")
     alone, joint = (mix.target.transition for mix in result.mixes)
     assert alone.verdict is joint.verdict is Verdict.FOUND
     assert alone.relative.low is not None
@@ -130,7 +130,7 @@ def test_a_sweep_runs_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
     monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
     console = quiet()
-    run_here(spec(), tmp_path, console=console)
+    run_here(spec(), tmp_path, console=console, record="mlflow")
     assert {entry.outcome.status for entry in ended(tmp_path)} == {Status.FINISHED}
     assert "MLflow is not installed, so nothing is recorded in it" in " ".join(printed(console).split())
     assert load_sweep(Home(tmp_path), only_sweep(tmp_path).id).environment["versions"]["mlflow"] == "not installed"

@@ -26,6 +26,8 @@ from tests.scripted import events
 from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, remembered, run_here, scripted, spec
 from trainables.base import Status
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -130,7 +132,7 @@ def test_a_failed_run_ends_the_tuning_and_is_retried_on_resume(tmp_path: Path) -
 def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_path: Path) -> None:
     wanted = tuned_spec(trials=6, seeds=4)
     console = quiet()
-    result = run_here(wanted, tmp_path, console=console)
+    result = run_here(wanted, tmp_path, console=console, record="mlflow")
     output = printed(console)
     assert "tuning add at units 64 and 96: up to 6 trials" in output
     assert "tuning add: not learned at units 64, seed 1000000 with haste 0.2" in output
