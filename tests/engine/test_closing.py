@@ -185,11 +185,3 @@ def test_an_error_of_the_driver_closes_the_learner(tmp_path: Path, monkeypatch: 
     with pytest.raises(RuntimeError, match="of the driver"):
         run_here(closing_spec(), tmp_path)
     assert events("close") == ["close"]
-
-
-@pytest.mark.slow
-def test_ray_closes_every_learner(tmp_path: Path) -> None:
-    run_here(closing_spec(sizes=[8, 16], seeds=2), tmp_path, engine="ray")
-    assert events("start")
-    assert len(events("start")) == len(events("close"))
-    assert not Path(events("work")[0].removeprefix("work ")).exists()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.directories import Home
 from orchestrator.jobs.plan import stack_id
 from tests.families import LogisticFamily
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
@@ -76,11 +75,3 @@ def test_an_interrupted_sweep_continues_from_its_checkpoints(
     run_here(wanted, tmp_path, resume=files.id)
     assert steps == [2]
     assert len(ended(tmp_path)) == 8
-
-
-@pytest.mark.slow
-def test_ray_trains_a_family_whose_sizes_are_named_by_a_path(tmp_path: Path) -> None:
-    wanted = spec(family=f"{__name__}:SlashedFamily", sizes=[8, 16], seeds=1, search={"method": "grid"})
-    run_here(wanted, tmp_path, engine="ray")
-    assert {entry.outcome.status for entry in ended(tmp_path)} == {"finished"}
-    assert Home(tmp_path).sweep_ids()

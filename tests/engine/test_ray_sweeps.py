@@ -1,21 +1,49 @@
-"""Tune's own files: it reads some with pickle and writes through links, so they are where no other user can write."""
+"""Whole sweeps on one Ray, since starting one takes ten seconds of a core."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from orchestrator.engine.ray.session import RaySession
 from orchestrator.home.directories import Home
+from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.invocation import Invocation
+from tests.engine.test_closing import LOG, closing_spec, events
+from tests.engine.test_slugs import SlashedFamily
 from tests.engine.test_trouble import troubled_spec
-from tests.sweep.sweeps import run_here
+from tests.sweep.sweeps import ended, run_here, spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
+RunOnRay = Callable[[SweepSpec, Path], object]
+
+
+@pytest.fixture(scope="module")
+def run_on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnRay]:
+    """A function that runs a sweep with a home on the Ray of this module, whose workers know the log of closings."""
+    with pytest.MonkeyPatch.context() as patch, RaySession(kept=True) as session:
+        patch.setenv(LOG, str(tmp_path_factory.mktemp("closings") / "events"))
+        yield lambda wanted, home: run_here(wanted, home, engine="ray", invocation=Invocation(session=session))
+
+
+def test_ray_closes_every_learner(run_on_ray: RunOnRay, tmp_path: Path) -> None:
+    run_on_ray(closing_spec(sizes=[8, 16], seeds=2), tmp_path)
+    assert events("start")
+    assert len(events("start")) == len(events("close"))
+    assert not Path(events("work")[0].removeprefix("work ")).exists()
+
+
+def test_ray_trains_a_family_whose_sizes_are_named_by_a_path(run_on_ray: RunOnRay, tmp_path: Path) -> None:
+    family = f"{SlashedFamily.__module__}:{SlashedFamily.__name__}"
+    run_on_ray(spec(family=family, sizes=[8, 16], seeds=1, search={"method": "grid"}), tmp_path)
+    assert {entry.outcome.status for entry in ended(tmp_path)} == {"finished"}
+    assert Home(tmp_path).sweep_ids()
 
 
 class Planted:
@@ -60,13 +88,14 @@ def owner(home: Path, content: bytes, victim: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("trouble", ["bug", "exit"])
-def test_tune_reads_and_writes_nothing_in_a_home(trouble: str, tmp_path: Path) -> None:
-    """A stack fails, and Tune reads its error again when it ends."""
+def test_tune_reads_and_writes_nothing_in_a_home(trouble: str, run_on_ray: RunOnRay, tmp_path: Path) -> None:
+    """Tune reads some of its files with pickle and writes through links, so they are where no other user can write. A
+    stack fails, and Tune reads its error again when it ends."""
     run, victim = tmp_path / "it-ran", tmp_path / "victim"
     victim.write_text("precious")
     wanted = troubled_spec(tmp_path, times=100, trouble=trouble)
     with owner(tmp_path / "home", pickle.dumps(Planted(run)), victim):
-        run_here(wanted, tmp_path / "home", engine="ray")
+        run_on_ray(wanted, tmp_path / "home")
     assert not run.exists()
     assert victim.read_text() == "precious"
     assert Home(tmp_path / "home").sweep_ids()
