@@ -96,7 +96,7 @@ def test_fresh_trains_every_run_again_and_reports_it(spaces: Spaces, log: Path, 
 
 @pytest.mark.parametrize("engine", [["--engine=local"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
-    both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
+    both = [started("run", space, *engine, "--record=jsonl", "--home", tmp_path) for space in spaces(pace_s=0.1)]
     outs = [output_of(item) for item in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
@@ -110,7 +110,7 @@ def test_after_a_kill_another_sweep_continues_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces(pace_s=0.3)
-    killed = started("run", first, "--engine=local", "--home", tmp_path)
+    killed = started("run", first, "--engine=local", "--record=jsonl", "--home", tmp_path)
     while len(stored := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.02)

@@ -134,7 +134,7 @@ def test_a_comment_is_no_change(run: Program, workplace: Path, module: str, chan
 def interrupted(space: Path, module: str, *, cause: str = "raise KeyboardInterrupt") -> str:
     """Run a sweep that is interrupted at its third run. Return its id."""
     write(space.parent, module, first=f"if size == 8: {cause}")
-    code = f"import orchestrator as o; o.run({str(space)!r}, engine='local')"
+    code = f"import orchestrator as o; o.run({str(space)!r}, engine='local', record='jsonl')"
     ended = process([sys.executable, "-c", code], cwd=space.parent)
     assert ended.code != 0
     [sweep_id] = Home(space.parent / "results").sweep_ids()
@@ -277,7 +277,7 @@ sys.path.insert(0, {str(workplace)!r})
 import {module}
 text = open({module}.__file__).read()
 open({module}.__file__, "w").write(text.replace("0.9", "0.7"))
-print(set(o.run({str(space)!r}, engine="local", quiet=True).runs["accuracy"]))
+print(set(o.run({str(space)!r}, engine="local", record="jsonl", quiet=True).runs["accuracy"]))
 """
     assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
 
@@ -286,7 +286,9 @@ print(set(o.run({str(space)!r}, engine="local", quiet=True).runs["accuracy"]))
 def test_a_class_of_a_script_is_refused_under_ray(workplace: Path) -> None:
     (workplace / "script.py").write_text(
         MODEL.format(score="0.9", version=1, first="pass", imports="import orchestrator as o")
-        + "import sys\nprint(set(o.run('space.yaml', engine=sys.argv[1], quiet=True).runs['accuracy']))\n"
+        + "import sys\n"
+        + "answer = o.run('space.yaml', engine=sys.argv[1], record='jsonl', quiet=True)\n"
+        + "print(set(answer.runs['accuracy']))\n"
     )
     (workplace / "space.yaml").write_text(SPACE.format(family="__main__:Board", mixes="checkers"))
     assert process([sys.executable, "script.py", "local"], cwd=workplace).succeeded().strip() == "{0.9}"

@@ -23,7 +23,7 @@ NIGHT = pytest.mark.night
 @pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
 def test_a_process_dies_and_a_resumed_sweep_keeps_its_runs(victim: str, tmp_path: Path) -> None:
     space, home = write_space(tmp_path, pace_s=0.3, seeds=1), tmp_path / "home"
-    program = Program(space, home, tmp_path / "first")
+    program = Program(space, home, tmp_path / "first", "--record=jsonl")
     try:
         program.wait_for_runs(2)
         started = program.family
@@ -39,9 +39,9 @@ def test_a_process_dies_and_a_resumed_sweep_keeps_its_runs(victim: str, tmp_path
         assert code == 1
         *_, message, command = program.log.read_text().splitlines()
         assert message.startswith(f"error: {sweep_id} has stopped: Ray died")
-        assert command.endswith(f"orchestrator run {space} --home {home} --resume {sweep_id}")
+        assert command.endswith(f"orchestrator run {space} --home {home} --record jsonl --resume {sweep_id}")
     stored = journalled(home)
-    again = Program(space, home, tmp_path / "again", "--resume", sweep_id)
+    again = Program(space, home, tmp_path / "again", "--record=jsonl", "--resume", sweep_id)
     assert again.end() == 0
     assert again.log.read_text().count("90% intervals") == 1
     runs = journalled(home)

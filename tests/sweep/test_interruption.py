@@ -63,7 +63,7 @@ def on_a_terminal(space: Path, home: Path, *words: str) -> Iterator[tuple[subpro
     other end."""
     terminal, theirs = pty.openpty()
     running = subprocess.Popen(
-        [sys.executable, "-c", LEADER, *line("run", space, "--home", home, *words)],
+        [sys.executable, "-c", LEADER, *line("run", space, "--home", home, "--record=jsonl", *words)],
         cwd=ROOT,
         stdin=theirs,
         stdout=theirs,
@@ -123,7 +123,9 @@ def test_a_second_ctrl_c_ends_a_sweep_at_once_and_shows_the_cursor(tmp_path: Pat
         assert running.wait() == 130
     _, message = output.split("\x1b[?25h")
     assert f"error: {only_sweep(home).id} has stopped: it was interrupted twice" in message
-    assert message.rstrip().endswith(f"run {space} --home {home} --engine local --resume {only_sweep(home).id}")
+    assert message.rstrip().endswith(
+        f"run {space} --home {home} --engine local --record jsonl --resume {only_sweep(home).id}"
+    )
 
 
 def test_under_nohup_the_loss_of_the_terminal_does_not_stop_a_sweep() -> None:
@@ -149,7 +151,7 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
     seconds it took to end."""
     (tmp_path / "space.yaml").write_text(sweep.to_yaml())
     with subprocess.Popen(
-        line("run", tmp_path / "space.yaml", "--home", tmp_path / "home"),
+        line("run", tmp_path / "space.yaml", "--home", tmp_path / "home", "--record=jsonl"),
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as driver:  # fmt: skip
         deadline = time.monotonic() + 400
@@ -175,7 +177,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
     home = tmp_path / "home"
     sweep_id = only_sweep(home).id
-    assert again == f"orchestrator run {tmp_path / 'space.yaml'} --home {home} --resume {sweep_id}"
+    assert again == f"orchestrator run {tmp_path / 'space.yaml'} --home {home} --record jsonl --resume {sweep_id}"
     before = len(events(log))
     assert 8 <= before < 58
     run_here(sweep, home, resume=sweep_id)

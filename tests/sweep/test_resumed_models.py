@@ -54,7 +54,7 @@ def steps(log: Path) -> list[tuple[int, int, int]]:
 
 def start(space: Path, home: Path, *words: str) -> subprocess.Popen[str]:
     with (home.parent / "output").open("a") as output:
-        command = line("run", space, "--home", home, *words)
+        command = line("run", space, "--home", home, "--record=jsonl", *words)
         return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, text=True)
 
 

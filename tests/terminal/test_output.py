@@ -37,7 +37,7 @@ def run_into(reader: str, tmp_path: Path, *, stop_after: str = "", together: boo
     After the text ``stop_after`` is in the sweep's home, Ctrl-C reaches the sweep. With ``together``, its stderr goes
     to the reader, too.
     """
-    command = line("run", slow_space(tmp_path), "--engine=local", "--home", tmp_path / "home")
+    command = line("run", slow_space(tmp_path), "--engine=local", "--record=jsonl", "--home", tmp_path / "home")
     with subprocess.Popen([sys.executable, "-c", reader], stdin=subprocess.PIPE) as reading:
         assert reading.stdin is not None
         errors = subprocess.STDOUT if together else subprocess.PIPE
@@ -58,7 +58,7 @@ def run_into(reader: str, tmp_path: Path, *, stop_after: str = "", together: boo
 def resumes(tmp_path: Path) -> str:
     """Return the end of the command that resumes the only sweep."""
     (sweep,) = (tmp_path / "home" / "sweeps").iterdir()
-    return f"--engine local --resume {sweep.name}"
+    return f"--engine local --record jsonl --resume {sweep.name}"
 
 
 @pytest.mark.slow
