@@ -226,7 +226,7 @@ def test_an_installed_wheel_contains_the_search_spaces(tmp_path: Path) -> None:
     pip, target = [sys.executable, "-m", "pip"], str(tmp_path / "installed")
     # Without a compiler, as the training step takes most of the time and other tests compile it.
     environment = {**os.environ, "CXX": "false", "CC": "false"}
-    build = [*pip, "wheel", source, "--no-deps", "--no-build-isolation", "-q", "-w", tmp_path]
+    build: list[str | Path] = [*pip, "wheel", source, "--no-deps", "--no-build-isolation", "-q", "-w", tmp_path]
     process(build, environment=environment).succeeded()
     (wheel,) = tmp_path.glob("*.whl")
     process([*pip, "install", "-q", "--no-deps", "--target", target, wheel]).succeeded()
