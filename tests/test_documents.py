@@ -99,7 +99,7 @@ def test_the_list_of_jobs_trains_and_is_recorded(tmp_path: Path) -> None:
     [program] = [code for code in code_blocks("CONTRIBUTING.md", "python") if "JobList" in code]
     quick = {
         "ListOps(ListOps.Settings())": 'load_space("add_vs_add_prod", "smoke").make_family()',
-        "RayEngine(setup.resources)": "LocalEngine()",
+        "RayEngine()": "LocalEngine()",
         '"results': f'"{tmp_path}',
     }
     for slow, replacement in quick.items():

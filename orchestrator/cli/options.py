@@ -41,6 +41,9 @@ def path_option(help: str) -> Any:
     return typer.Option(parser=_path, metavar="PATH", help=help)
 
 
+SpaceNames = Annotated[
+    list[str], typer.Argument(metavar="NAME_OR_FILE...", help="Search spaces' names, or YAML files.")
+]
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 from zlib import crc32
 
 import typer
@@ -20,6 +21,7 @@ from orchestrator.cli.options import (
     Json,
     OneSweep,
     SpaceName,
+    SpaceNames,
     hardware_at,
     load_variants,
     open_sweep,
@@ -43,16 +45,17 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import one_ray, run_sweep, shipment_of
+from orchestrator.sweep.run import Attempt, check_answered, run_sweeps, shipment_of
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
 from orchestrator.sweep.starting import earlier_sweeps
+from orchestrator.system.commands import command_line
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
-from orchestrator.system.errors import UserError
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole
 from orchestrator.system.hardware import Hardware
 from orchestrator.system.printing import Console, echo
-from orchestrator.system.text import counted, duration
+from orchestrator.system.text import counted, duration, listed
 from orchestrator.terminal.briefing import print_plan, print_start
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
@@ -119,10 +122,11 @@ def plan_command(space: SpaceName, options: SizedOptions, json_: Json = False) -
 
 
 @with_options(RunOptions, home=HomeOption)
-def run_command(space: SpaceName, options: RunOptions) -> None:
-    """Run a sweep and print the transitions it finds.
+def run_command(spaces: SpaceNames, options: RunOptions) -> None:
+    """Run sweeps and print the transitions that they find.
 
-    A space with several variants is one sweep per variant.
+    A space with several variants is one sweep per variant. Several sweeps share the machine: the next one begins when
+    those before it leave it idle.
 
     Examples:
 
@@ -131,62 +135,101 @@ def run_command(space: SpaceName, options: RunOptions) -> None:
       run my_space.yaml --set seeds=5 --max-time 2h
 
       run my_space.yaml --resume
+
+      run my_space.yaml another.yaml
     """
     options = options.checked()
-    invocation = Invocation(limit=TimeLimit(options.limit_s), owns_process=True)
+    limit = TimeLimit(options.limit_s)
     hardware = hardware_at(options.address)
-    specs = load_variants(space, options, hardware)
-    options = replace(options, space=space, several=len(specs) > 1)
-    invocation = replace(invocation, hardware=hardware)
-    _check_begin(specs, options, hardware)
+    if twice := [space for space in spaces if spaces.count(space) > 1]:
+        raise UserError(f"{twice[0]} is named twice: a sweep runs once")
+    attempts = [attempt for space in spaces for attempt in _attempts(space, options, hardware)]
+    _check_begin(attempts, options, hardware)
     console = Output(quiet=options.quiet)
-    if options.several:
-        _run_variants(specs, options, invocation, hardware, console)
-        return
-    print_start(specs[0], hardware, console, options.plan_line, is_local=options.local)
-    answer = run_sweep(specs[0], options, console, invocation)
-    if console.quiet:
-        echo(answer_table.plain(answer, next_step(specs[0], answer)))
+    wanted = _without_answered(attempts, console) if len(attempts) > 1 else attempts
+    for attempt in wanted:
+        line = attempt.options.plan_line
+        attempt.announce = partial(print_start, attempt.spec, hardware, console, line, is_local=options.local)
+        attempt.ended = partial(_print_ended, console, len(attempts) > 1)
+    if wanted:
+        run_sweeps(wanted, console, Invocation(limit=limit, hardware=hardware, owns_process=True))
+    if len(attempts) > 1 and any(attempt.answer is None for attempt in wanted):
+        unfinished = command_line("run", *spaces, *options.words(), "--resume")
+        console.print(f"Continue all with\n{unfinished}", markup=False, highlight=False, soft_wrap=True)
+    check_answered(wanted)
+    for space in spaces:
+        _compare_variants([attempt for attempt in attempts if attempt.options.space == space])
 
 
-def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
+def _attempts(space: str, options: RunOptions, hardware: Hardware) -> list[Attempt]:
+    """Return the sweeps of a search space, each with the options that run it alone."""
+    specs = load_variants(space, options, hardware)
+    own = replace(options, space=space)
+    if len(specs) == 1:
+        return [Attempt(spec=specs[0], options=own)]
+    return [Attempt(spec=spec, options=replace(own, variant=spec.variant)) for spec in specs]
+
+
+def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Hardware) -> None:
     """Check everything before anything starts. Raises ``UserError``."""
-    if options.several and (options.resume or options.extend is not None):
-        variants = ", ".join(spec.variant for spec in specs)
-        option = "--resume" if options.resume else "--extend"
-        raise UserError(
-            f"{option} applies to one sweep, but {options.space} has several: also give --variant ({variants})"
-        )
-    single = replace(options, resume=None) if options.several else options
-    for spec in specs:
-        shipment_of(spec, single)
-        earlier_sweeps(spec, Home(options.home.resolve()), single, hardware)
+    is_one = len(attempts) == 1
+    if not is_one and (options.resume or options.extend is not None):
+        _refuse_one_sweep("--resume" if options.resume else "--extend", attempts)
+    shipment_of([attempt.spec for attempt in attempts], options)
+    for attempt in attempts:
+        checked = attempt.options if is_one else replace(attempt.options, resume=None, retry_failed=False)
+        earlier_sweeps(attempt.spec, Home(options.home.resolve()), checked, hardware)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 
         check_dashboard()
 
 
-def _run_variants(
-    specs: Sequence[SweepSpec], options: RunOptions, invocation: Invocation, hardware: Hardware, console: Console
-) -> None:
-    """Run sweeps one after another under one Ray, and compare them. A resume only runs unfinished variants."""
-    ended: list[str] = []
-    home = Home(options.home.resolve())
-    check_own(home.root)
-    with one_ray(options, replace(invocation, begun=lambda sweep: ended.append(sweep.id))) as shared:
-        for spec in specs:
+def _refuse_one_sweep(option: str, attempts: Sequence[Attempt]) -> NoReturn:
+    """Raise ``UserError`` because an option names one sweep, but several were asked for."""
+    spaces = {attempt.options.space for attempt in attempts}
+    if len(spaces) > 1:
+        raise UserError(f"{option} applies to one sweep: name one search space in place of {listed(sorted(spaces))}")
+    variants = ", ".join(attempt.spec.variant for attempt in attempts)
+    raise UserError(f"{option} applies to one sweep, but {spaces.pop()} has several: also give --variant ({variants})")
+
+
+def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Attempt]:
+    """Return the sweeps to run. With ``--resume``, each continues its newest sweep, and those that are answered are
+    left out."""
+    wanted: list[Attempt] = []
+    for attempt in attempts:
+        options = attempt.options
+        newest = None
+        if options.resume is not None:
             with logged_to(console):
-                newest = None if options.resume is None else newest_sweep(spec, home)
-            if newest is not None and not options.retry_failed and recall(newest.files).answered:
-                text = f"{spec.variant}: answered by {newest.id}"
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
-                ended.append(newest.id)
-                continue
-            print_start(spec, hardware, console, options.plan_line, is_local=options.local)
-            run_sweep(spec, replace(options, resume=None if newest is None else newest.id), console, shared)
-    stored = [open_sweep(sweep_id, options.home) for sweep_id in ended]
-    print_comparison(stored, stored[-1].sweep.files.directory / "variants.png", replace_whole)
+                newest = newest_sweep(attempt.spec, Home(options.home.resolve()))
+        if newest is not None and not options.retry_failed and recall(newest.files).answered:
+            answered = f"{attempt.spec.title}: answered by {newest.id}"
+            console.print(answered, markup=False, highlight=False, soft_wrap=True)
+            attempt.sweep = newest
+            continue
+        resume = None if newest is None else newest.id
+        attempt.options = replace(options, resume=resume, retry_failed=options.retry_failed and newest is not None)
+        wanted.append(attempt)
+    return wanted
+
+
+def _print_ended(console: Console, is_named: bool, attempt: Attempt) -> None:
+    """Print an answer if the console is quiet, and the error of one of several sweeps."""
+    if attempt.answer is not None and console.quiet:
+        heading = f"{attempt.spec.title}: {attempt.spec.question}\n" if is_named else ""
+        echo(f"{heading}{answer_table.plain(attempt.answer, next_step(attempt.spec, attempt.answer))}")
+    elif is_named and isinstance(attempt.error, SweepError):
+        echo(f"{attempt.spec.title}: {attempt.error}", err=True)
+
+
+def _compare_variants(attempts: Sequence[Attempt]) -> None:
+    """Print the answers of the variants of a search space next to each other."""
+    sweeps = [attempt.sweep.id for attempt in attempts if attempt.sweep is not None]
+    if len(sweeps) > 1:
+        stored = [open_sweep(sweep_id, attempts[0].options.home) for sweep_id in sweeps]
+        print_comparison(stored, stored[-1].sweep.files.directory / "variants.png", replace_whole)
 
 
 def stop_command(
@@ -231,18 +274,18 @@ def reproduce_command(
     Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
     """
     shared = RunOptions(**vars(options)).checked()
-    invocation = Invocation(owns_process=True)
     place = Home(options.home.resolve())
     check_own(place.root)
     hardware = hardware_at(options.address)
+    invocation = Invocation(hardware=hardware, owns_process=True)
     choice = SpaceOptions(profile=profile, overrides=overrides or [])
     experiments = [_experiment(name, choice, hardware) for name in spaces or _all(profile)]
     reproduction = Reproduction(experiments, place, Output())
     overridden = f"_{crc32(json.dumps(choice.overrides).encode()):08x}" if choice.overrides else ""
     path = _directory_of_table(place, f"{profile}{overridden}") / "table.md"
     try:
-        for _ in () if only_table else reproduction.run(shared, replace(invocation, hardware=hardware)):
-            _write(reproduction, choice, path)
+        if not only_table:
+            reproduction.run(shared, invocation, lambda: _write(reproduction, choice, path))
     finally:
         rows = over_table(reproduction.rows())
         shown = answer_table.plain_table(*HEADER)

@@ -10,7 +10,7 @@ job_queue.py.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 
@@ -18,10 +18,12 @@ from orchestrator.engine.job_queue import JobQueue, Sizing, failed
 from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
+from orchestrator.engine.work import Work
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Member, Plan, Setup, Stack
+from orchestrator.jobs.resources import Resources
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
 
@@ -36,7 +38,7 @@ class Observer:
 
 
 @dataclass(eq=False)
-class Campaign:
+class Campaign(Work):
     """The runs of a plan and the order in which they are trained. Used in the driver's thread only.
 
     A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the
@@ -45,8 +47,8 @@ class Campaign:
 
     Attributes:
         files: Directory of the sweep, with checkpoints.
-        setup: What the jobs share. Workers need it next to a stack's job.
-        slots: Number of stacks that can train at the same time.
+        setup: What the jobs share.
+        slots: Returns the number of stacks with these resources that can train at the same time, as the engine knows.
         sizing: Maximum number of runs in a stack, by the size of their models.
         known: Jobs whose outcomes the plan knows already.
         limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory.
@@ -58,15 +60,15 @@ class Campaign:
     setup: Setup
     plan: Plan
     _: KW_ONLY
-    slots: int
+    slots: Callable[[Resources], int]
     sizing: Sizing
     known: InitVar[Iterable[tuple[Job, Outcome]]] = ()
 
     def __post_init__(self, known: Iterable[tuple[Job, Outcome]]) -> None:
         files, setup = self.files, self.setup
         self.resources = setup.resources
-        self.stopping = False
-        self.machine_error = ""
+        self._stopping = False
+        self._machine_error = ""
         self.broken = ""
         self.observer = Observer()
         self._family: Family = setup.family.make()
@@ -80,13 +82,36 @@ class Campaign:
         self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
         for job, outcome in known:
             self.table.add(job, RunState.ENDED, outcome)
-        self._queue = JobQueue(self.plan, self.table, self._store, setup, self._family, self.sizing, stop=self._stop)
+        self._queue = JobQueue(self.plan, self.table, self._store, setup, self._family, self.sizing, stop=self.stop)
         self.limits = self._queue.limits
 
     @property
     def done(self) -> bool:
         """True if the campaign is stopping, or if no run is wanted and the plan is done."""
         return self.stopping or (self.table.idle and self.plan.done)
+
+    @property
+    def stopping(self) -> bool:
+        """True if no more stacks may start."""
+        return self._stopping
+
+    @stopping.setter
+    def stopping(self, value: bool) -> None:
+        self._stopping = value
+
+    @property
+    def machine_error(self) -> str:
+        """The machine error that stopped the campaign, or ""."""
+        return self._machine_error
+
+    @property
+    def stacks(self) -> list[str]:
+        return list(self.table.stacks)
+
+    @property
+    def at_once(self) -> int:
+        """Number of stacks that can train at the same time now."""
+        return self.slots(self.resources)
 
     @property
     def runs_resume(self) -> bool:
@@ -98,16 +123,13 @@ class Campaign:
         return self.table.in_state(RunState.TRAINING)
 
     def is_over(self, stack_id: str) -> bool:
-        """Return True if a stack's worker should end: the sweep is stopping, or none of the stack's runs is wanted."""
         stack = self.table.stacks.get(stack_id)
         return self.stopping or (stack is not None and not self.table.members(stack))
 
-    def has_progress(self, stack_id: str) -> bool:
-        """Return True if a stack has reported since it started, so that a checkpoint would save progress."""
-        return stack_id in self._heard
+    def may_be_killed(self, stack_id: str) -> bool:
+        return self.stopping and stack_id not in self._heard
 
     def look(self) -> None:
-        """Handle stops and requests from outside, and update the live view. An exception of the observer is raised."""
         with self._watched():
             self.observer.look()
 
@@ -126,11 +148,13 @@ class Campaign:
             log.info(f"{many} not needed any more and will stop{', with checkpoints' if self.runs_resume else ''}")
 
     def next_stack(self) -> Stack | None:
-        """Return the stack to start on an idle slot. None means wait or, if :attr:`done`, stop."""
         stack = None
         with self._watched():
+            at_once = self.at_once
+            if len(self.table.stacks) >= at_once:
+                return None
             if not (self.stopping or self._retries.are_paused):
-                free = max(1, self.slots - self.table.busy)
+                free = at_once - self.table.busy
                 self._queue.fill(free)
                 self._drop_taken_back()  # Runs that the home has may have decided something.
                 stack = self._queue.choose(free)
@@ -141,12 +165,12 @@ class Campaign:
         return stack
 
     def job(self, stack: Stack) -> StackJob:
-        """Return the job that trains a stack returned by :meth:`next_stack`."""
         training = {run.job.key for run in self.table.members(stack)}
         wanted = [index for index, job in enumerate(stack.jobs) if job.key in training]
         donors = sorted({stack.jobs[index].donor for index in wanted} - {""})
         weights = {key: self._store.weights(key) for key in donors}
         return StackJob(
+            self.setup,
             stack.id,
             tuple(job.run for job in stack.jobs),
             tuple(job.key for job in stack.jobs),
@@ -156,11 +180,16 @@ class Campaign:
             {key: path.read_bytes() for key, path in weights.items() if path is not None},
         )
 
+    def foresee(self, stack: Stack) -> Iterator[Job]:
+        waiting = [run.job for run in self.table.in_state(RunState.WAITING)]
+        for job in (*waiting, *self.plan.foresee(stack.jobs[0])):
+            if self.sizing.most(job.run.size) > 1:  # A single run uses a different step.
+                yield job
+
     def _members(self, stack: Stack) -> list[Member]:
         return [self.plan.describe(job) for job in stack.jobs]
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
-        """Process a report: record evaluations, store ended runs, and queue the runs of a stack that a worker left."""
         self._heard.add(stack_id)
         for message in report.messages:
             if message not in self._messages:  # Every process sends the messages about its machine.
@@ -187,7 +216,7 @@ class Campaign:
         if report.broken:
             self._leave(stack_id)
             self.broken = self.broken or report.broken
-            self._stop(report.broken)
+            self.stop(report.broken)
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
@@ -210,7 +239,6 @@ class Campaign:
         return True
 
     def stack_ended(self, stack_id: str) -> None:
-        """Process the end of a stack. All its runs have ended, unless the stack was stopped early."""
         if stack_id not in self.table.stacks:
             return
         stack = self.table.remove_stack(stack_id)
@@ -225,9 +253,6 @@ class Campaign:
             self.table.wait_first(members)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
-        """Queue a failed stack to continue next, up to ``retries`` times. After that, train its unfinished runs one at
-        a time; a run that fails alone has failed. If the sweep is stopping, the runs stay unfinished until it is
-        resumed."""
         again = self._retries.count_failure(stack_id, retries)
         if not self.stopping and not again and len(self.table.stacks[stack_id].jobs) == 1:
             [job] = self.table.remove_stack(stack_id).jobs
@@ -242,23 +267,20 @@ class Campaign:
                 self.table.add(run.job, RunState.WAITING).alone = True
 
     def stack_met_machine_error(self, stack_id: str, error: str, *, can_retry: bool = True) -> None:
-        """Retry a whole stack after a delay because its machine failed. Stop the sweep after the last retry, or at
-        once if it cannot be retried."""
         stack, unfinished = self._leave(stack_id)
         if not unfinished or self.stopping:
             return
         self.table.interrupted.insert(0, stack)
         wait_s = self._retries.count_machine_error(stack_id, max(run.step for run in unfinished))
         if not can_retry or wait_s is None:
-            self._stop(error)
+            self.stop(error)
             return
         self._retries.pause(wait_s)
         log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
-        """Retry all stacks after a machine error that ended them. Stop the sweep if no stack was in training."""
         if not self.table.stacks:
-            self._stop(error)
+            self.stop(error)
         for stack_id in list(self.table.stacks):
             self.stack_met_machine_error(stack_id, error)
 
@@ -275,7 +297,6 @@ class Campaign:
         self.table.interrupted[:0] = smaller
 
     def stack_left(self, stack_id: str, why: str) -> None:
-        """Queue a stack whose worker wrote a checkpoint and left, to continue on another machine."""
         stack, unfinished = self._leave(stack_id)
         if unfinished and not self.stopping:
             self.table.interrupted.insert(0, stack)
@@ -310,8 +331,8 @@ class Campaign:
             message = trouble_words(error, self.files.directory)
             if not message:
                 raise
-            self._stop(message)
+            self.stop(message)
 
-    def _stop(self, error: str) -> None:
-        self.machine_error = self.machine_error or error
+    def stop(self, error: str) -> None:
+        self._machine_error = self._machine_error or error
         self.stopping = True

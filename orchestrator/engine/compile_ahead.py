@@ -10,12 +10,10 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.run_table import RunState
-from orchestrator.jobs.plan import Job, Stack
+from orchestrator.engine.work import Work
+from orchestrator.jobs.plan import Job, Setup, Stack
 from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
 
@@ -24,15 +22,15 @@ NICENESS = 5
 
 
 class CompilesAhead(AbstractContextManager["CompilesAhead"]):
-    """Compiles the steps of a campaign one at a time: waiting runs first, then the nearest sizes. The context manager
+    """Compiles the steps of a sweep one at a time: waiting runs first, then the nearest sizes. The context manager
     ends the process on exit. It does nothing for a family that does not compile."""
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._campaign = campaign
-        setup = campaign.setup
-        self._compiles = setup.family.make().compiles(setup.resources.device)
-        self._shapes: set[str] = set()
-        """Shapes that trained here or were compiled ahead."""
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._compiling: dict[str, bool] = {}
+        """Whether the family of a sweep compiles, by the sweep's id."""
+        self._shapes: set[tuple[str, str]] = set()
+        """Families and shapes that trained here or were compiled ahead."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def __exit__(self, *raised: object) -> None:
@@ -40,31 +38,28 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
             self._process.kill()
             self._process.wait()
 
-    def look(self, stack: Stack) -> None:
-        """Start the next compilation if none is running. ``stack`` is the stack in training.
+    def look(self, stack: Stack, setup: Setup) -> None:
+        """Start the next compilation if none is running. ``stack`` is the stack in training, and ``setup`` of its job.
 
         If a size cannot be compiled, it is compiled again when it trains, and any error is raised there.
         """
-        self._shapes.add(stack.jobs[0].shape)
-        if not self._compiles or (self._process is not None and self._process.poll() is None):
+        family = setup.family.name
+        self._shapes.add((family, stack.jobs[0].shape))
+        if not self._compiles(setup) or (self._process is not None and self._process.poll() is None):
             return
         self._process = None
-        job = next((one for one in self._jobs(stack) if one.shape not in self._shapes), None)
+        job = next((one for one in self._work.foresee(stack) if (family, one.shape) not in self._shapes), None)
         if job is not None:
-            self._shapes.add(job.shape)
+            self._shapes.add((family, job.shape))
             with suppress(OSError):  # Without it, the size is compiled when it trains.
-                self._process = self._started(job)
+                self._process = self._started(job, setup)
 
-    def _jobs(self, stack: Stack) -> Iterator[Job]:
-        """Yield jobs of other sizes, most likely to train first. Sizes that train one run at a time are skipped,
-        because a single run uses a different compiled step."""
-        campaign = self._campaign
-        waiting = [run.job for run in campaign.table.in_state(RunState.WAITING)]
-        for job in (*waiting, *campaign.plan.foresee(stack.jobs[0])):
-            if campaign.sizing.most(job.run.size) > 1:
-                yield job
+    def _compiles(self, setup: Setup) -> bool:
+        if setup.sweep_id not in self._compiling:
+            self._compiling[setup.sweep_id] = setup.family.make().compiles(setup.resources.device)
+        return self._compiling[setup.sweep_id]
 
-    def _started(self, job: Job) -> subprocess.Popen[bytes]:
+    def _started(self, job: Job, setup: Setup) -> subprocess.Popen[bytes]:
         """Compile the step of a job in a new process. Its new session keeps the terminal's Ctrl-C away."""
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__],
@@ -76,7 +71,7 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
         )
         assert process.stdin is not None
         with process.stdin as pipe, suppress(BrokenPipeError):
-            pipe.write(pickle.dumps((self._campaign.setup, job.run)))
+            pipe.write(pickle.dumps((setup, job.run)))
         return process
 
 

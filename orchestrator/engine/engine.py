@@ -1,36 +1,37 @@
-"""Contract of an engine, which trains the stacks of a campaign."""
+"""Contract of an engine, which trains the stacks of a campaign or of several."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.work import Work
+from orchestrator.jobs.resources import Resources
 
 
 class Engine(AbstractContextManager["Engine"]):
     """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit.
 
-    The campaign decides what trains, stores results and retries. The engine places stacks on machines. An engine of one
-    slot in the driver's process, without its error handling, is this loop::
+    The :class:`Work`, a campaign or a group of campaigns, decides what trains, stores results and retries. The engine
+    places stacks on machines. An engine of one slot in the driver's process, without its error handling, is this loop::
 
-        while not campaign.done:
-            stack = campaign.next_stack()
+        while not work.done:
+            stack = work.next_stack()
             if stack is None:  # Nothing can start yet, for example during the pause before a retry.
                 time.sleep(0.01)
                 continue
-            worker = StackWorker(campaign.setup, campaign.job(stack))  # Of engine/worker.py.
-            while not (worker.done or campaign.is_over(stack.id)):
-                campaign.take_in(stack.id, worker.advance())
-                campaign.look()
+            worker = StackWorker(work.job(stack))  # Of engine/worker.py.
+            while not (worker.done or work.is_over(stack.id)):
+                work.take_in(stack.id, worker.advance())
+                work.look()
             worker.close()
-            campaign.stack_ended(stack.id)
+            work.stack_ended(stack.id)
 
-    The campaign belongs to one thread of the driver. A worker may be in another process, even on another machine: its
-    two arguments and its reports can be pickled. The campaign is made with the engine's :attr:`slots`; an engine
-    whose number of slots changes keeps ``campaign.slots`` up to date. Every engine meets these demands:
+    The work belongs to one thread of the driver. A worker may be in another process, even on another machine: its job
+    and its reports can be pickled. The work asks for the engine's :meth:`slots` whenever it chooses a stack, so their
+    number may change. Every engine meets these demands:
 
-    1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Campaign.take_in`, once, before
+    1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Work.take_in`, once, before
        the worker advances again. Checkpoints then never contain more than the campaign knows.
     2. *End every stack in exactly one way.* Every stack that was taken ends with one call, before its next stack is
        taken in the same slot:
@@ -43,16 +44,17 @@ class Engine(AbstractContextManager["Engine"]):
          These say nothing about a run, and must not become failures.
 
        ``engine_met_machine_error`` ends all stacks at once.
-    3. *Ask what is still wanted.* After each report, end the stack early if :meth:`Campaign.is_over` is true.
-    4. *Look often.* Call :meth:`Campaign.look` after each report and while no stack can start. It handles stops and the
+    3. *Ask what is still wanted.* After each report, end the stack early if :meth:`Work.is_over` is true.
+    4. *Look often.* Call :meth:`Work.look` after each report and while no stack can start. It handles stops and the
        live view.
-    5. *Fill the slots.* While stacks wait, as many train at once as there are :attr:`slots`.
+    5. *Fill the slots.* While stacks wait, as many train at once as there are :meth:`slots`: start what
+       :meth:`Work.next_stack` returns until it returns None. It knows how many of its stacks have not ended.
     6. *Close every worker before* :meth:`execute` *returns.* ``StackWorker.close`` saves the checkpoint of an
        unfinished stack. If it raises an exception, log it and end the stack as usual: the stack continues from an
-       earlier checkpoint. A campaign that stops is ``done`` at once, while its stacks still train: wait for the current
+       earlier checkpoint. Work that stops is ``done`` at once, while its stacks still train: wait for the current
        ``advance`` of each (it takes seconds, or until the next evaluation), take its report in, and close the worker.
-       A stack without progress (:meth:`Campaign.has_progress`) may be killed instead.
-    7. *Leave no worker if the campaign raises an exception.* Its last reports may not have been taken in, so save no
+       A stack without progress may be killed instead (:meth:`Work.may_be_killed`).
+    7. *Leave no worker if the work raises an exception.* Its last reports may not have been taken in, so save no
        checkpoint: call ``StackWorker.end_learner`` in place of ``close``, or terminate the process so that it does.
        Then let the exception leave :meth:`execute`.
     8. *Train one stack at a time in a process.* Families may seed global random generators, and a worker sets the
@@ -61,18 +63,21 @@ class Engine(AbstractContextManager["Engine"]):
     The suite tests/engine/suite.py checks these demands on any engine; tests/engine/processes.py is an example.
     """
 
-    @property
     @abstractmethod
-    def slots(self) -> int:
-        """Number of stacks that can train at the same time, at least 1."""
+    def slots(self, resources: Resources) -> int:
+        """Return the number of stacks with these resources that can train at the same time now, at least 1."""
 
     @abstractmethod
-    def describe(self) -> str:
-        """Return a description of the machines that train the stacks."""
+    def describe(self, resources: Resources) -> str:
+        """Return a description of the machines that train stacks with these resources.
+
+        Raises:
+            UserError: if no machine has room for such a stack.
+        """
 
     @abstractmethod
-    def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done`` and all stacks have ended, as the demands of this class say.
+    def execute(self, work: Work) -> None:
+        """Train until ``work.done`` and all stacks have ended, as the demands of this class say.
 
         Raises:
             SweepError: if the engine itself fails.

@@ -8,63 +8,67 @@ from __future__ import annotations
 import logging
 import time
 import traceback
+from collections.abc import Callable
 
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
 from orchestrator.engine.device_errors import ends_device
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.messages import DeviceLostError
+from orchestrator.engine.work import Work
 from orchestrator.engine.worker import StackWorker
 from orchestrator.jobs.plan import Stack
+from orchestrator.jobs.resources import Resources
 
 log = logging.getLogger(__name__)
 
 WAIT_S = 0.01
-"""Seconds before asking the campaign again for a stack."""
+"""Seconds before asking again for a stack."""
 
 
 class LocalEngine(Engine):
     """Trains in this process, which is the only slot. A stack that raises an exception fails without a retry."""
 
-    slots = 1
+    def slots(self, resources: Resources) -> int:
+        return 1
 
-    def describe(self) -> str:
+    def describe(self, resources: Resources) -> str:
         return "this process alone (--engine local), without Ray"
 
-    def execute(self, campaign: Campaign) -> None:
-        with CompilesAhead(campaign) as ahead:
-            while not campaign.done:
-                stack = campaign.next_stack()
+    def execute(self, work: Work) -> None:
+        with CompilesAhead(work) as ahead:
+            while not work.done:
+                stack = work.next_stack()
                 if stack is None:
                     time.sleep(WAIT_S)
                 else:
-                    self._train(campaign, stack, ahead)
+                    self._train(work, stack, ahead)
 
-    def _train(self, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        worker = StackWorker(campaign.setup, campaign.job(stack))
+    def _train(self, work: Work, stack: Stack, ahead: CompilesAhead) -> None:
+        job = work.job(stack)
+        worker = StackWorker(job)
         try:
-            self._train_with(worker, campaign, stack, ahead)
+            self._train_with(worker, work, stack, lambda: ahead.look(stack, job.setup))
         except BaseException:  # Of the driver: nothing that a learner started may outlive the sweep.
             worker.end_learner()
             raise
 
-    def _train_with(self, worker: StackWorker, campaign: Campaign, stack: Stack, ahead: CompilesAhead) -> None:
-        while not (campaign.is_over(stack.id) or worker.done):
-            ahead.look(stack)
+    def _train_with(self, worker: StackWorker, work: Work, stack: Stack, prepare: Callable[[], None]) -> None:
+        while not (work.is_over(stack.id) or worker.done):
+            prepare()
             try:
                 report = worker.advance()
             except DeviceLostError as error:
-                campaign.stack_met_machine_error(stack.id, str(error), can_retry=False)
+                work.stack_met_machine_error(stack.id, str(error), can_retry=False)
                 return
             except Exception as error:  # noqa: BLE001 - a separate process would fail in the same way
-                campaign.stack_failed(stack.id, traceback.format_exc())
+                work.stack_failed(stack.id, traceback.format_exc())
                 if ends_device(error):
-                    campaign.engine_met_machine_error(f"after the error of a run, this process lost its GPU ({error})")
+                    work.engine_met_machine_error(f"after the error of a run, this process lost its GPU ({error})")
                 return
-            campaign.take_in(stack.id, report)
-            campaign.look()
+            work.take_in(stack.id, report)
+            work.look()
         try:
             worker.close()
         except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here
             log.warning(f"could not write a checkpoint, so this stack will resume from an earlier one: {error}")
-        campaign.stack_ended(stack.id)
+        work.stack_ended(stack.id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.jobs.plan import Member
+from orchestrator.jobs.plan import Member, Setup
 from orchestrator.jobs.resources import Resources
 from trainables.base import Evaluation, Outcome, RunConfig
 
@@ -23,9 +23,11 @@ class FarewellError(Exception):
 
 @dataclass(frozen=True)
 class StackJob:
-    """The runs of a stack. With the :class:`Setup` of the sweep, it is everything that a worker needs.
+    """The runs of a stack, and everything else that a worker needs.
 
     Attributes:
+        setup: What the jobs of its sweep share.
+        stack_id: Name of its checkpoint.
         keys: Keys of the runs in the driver. A worker whose code gives them other keys has other code.
         members: What the checkpoint says about each run, as JSON values.
         wanted: Indices in ``runs`` of the runs to train. The others have ended or are no longer wanted.
@@ -33,6 +35,7 @@ class StackJob:
         donors: Weights (safetensors) from which the runs continue, by the donor's key.
     """
 
+    setup: Setup
     stack_id: str
     runs: tuple[RunConfig, ...]
     keys: tuple[str, ...]

@@ -55,8 +55,8 @@ class StackWorker:
     On a machine that does not have the sweep's directory, checkpoints are in its scratch, with copies in the ``depot``.
     """
 
-    def __init__(self, setup: Setup, job: StackJob, depot: Depot | None = None) -> None:
-        self._setup = setup
+    def __init__(self, job: StackJob, depot: Depot | None = None) -> None:
+        self._setup = setup = job.setup
         self._resources = job.resources
         self._job = job
         self._family = setup.family.make()

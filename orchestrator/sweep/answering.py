@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.simulation import continued, outlook
@@ -27,8 +28,8 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run
+from orchestrator.sweep.driving import Drive
 from orchestrator.sweep.interruption import stopped_words
-from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
@@ -45,10 +46,10 @@ INTERRUPTED_TIMEOUT_S = 10.0
 """Seconds to wait for the record at an interruption."""
 
 
-def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: Console, options: RunOptions) -> Answer:
+def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Drive) -> Answer:
     """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
     :class:`SweepError` if every run failed."""
-    sweep = plan.sweep
+    sweep, options = plan.sweep, drive.options
     runs = plan.runs
     errors = [run.outcome.error for run in runs if run.outcome.status is Status.FAILED]
     result = _answer(plan)
@@ -58,7 +59,9 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, console: C
         raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
     record.end(result, State.FINISHED)
     plan.journal.append(Answered())
-    print_answer(result, console)
+    if drive.view.named:
+        drive.view.console.print(Text(f"\n{sweep.spec.title}: {sweep.spec.question}", style="bold"))
+    print_answer(result, drive.view.console)
     replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
     if files := draw(sweep, result, runs):
         record.end(result, State.FINISHED, files)
@@ -88,8 +91,7 @@ def leave_resumable(
     plan: StudyPlan,
     record: SweepRecords,
     recorder: Recorder,
-    options: RunOptions,
-    limit: TimeLimit,
+    drive: Drive,
 ) -> NoReturn:
     """Record an interrupted or broken sweep and report how to resume it.
 
@@ -97,7 +99,7 @@ def leave_resumable(
         SweepError: if a machine error or the time limit stopped the sweep.
         KeyboardInterrupt: if the user stopped it.
     """
-    sweep = plan.sweep
+    sweep, options = plan.sweep, drive.options
     if campaign.broken:
         plan.journal.append(Broken(campaign.broken))
     record.end(_answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
@@ -108,9 +110,10 @@ def leave_resumable(
     else:
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
     saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
-    if why := campaign.machine_error or limit.message:
+    if why := campaign.machine_error or drive.limit.message:
         raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
-    log.info(f"Stopped; {saved}. Continue with")
+    stopped = f"{sweep.id} has stopped" if drive.view.named else "Stopped"
+    log.info(f"{stopped}; {saved}. Continue with")
     log.info(options.resumed(sweep.id))
     raise KeyboardInterrupt
 
@@ -193,7 +196,7 @@ def remarks(
         yield f"next    {step.why if options.space else step}"
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
-            yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
+            yield f"  {options.asking(step.overrides, extended)}"
         if step.continues and isinstance(searcher, Pairs) and (chance := _chance(searcher, result)):
             yield f"chance  {chance}"
     yield from probe_notes(sweep.spec, runs)

@@ -8,13 +8,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import NoReturn
 
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.group import Group
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.runs import Run
@@ -48,10 +49,9 @@ def _leave_terminal() -> None:
     os.close(null)
 
 
-def _end_at_once(sweep_id: str, why: str, options: RunOptions, code: int) -> NoReturn:
-    """End the process, print how to resume the sweep, and show the cursor, which a live view hides."""
+def _end_at_once(message: str, code: int) -> NoReturn:
+    """End the process, print a message, and show the cursor, which a live view hides."""
     cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
-    message = stopped_words(sweep_id, f"{why}. Finished runs are kept", options)
     with suppress(OSError):
         os.write(2, f"{cursor}error: {message}\n".encode())
     os._exit(code)
@@ -59,11 +59,11 @@ def _end_at_once(sweep_id: str, why: str, options: RunOptions, code: int) -> NoR
 
 @contextmanager
 def stop_on_interrupt(
-    campaign: Campaign, engine: Engine, options: RunOptions, invocation: Invocation
+    group: Group, engine: Engine, invocation: Invocation, words: Callable[[str], str]
 ) -> Iterator[None]:
-    """During the block, stop a campaign on the signals of :func:`stop_signals`: each stack trains to its next
+    """During the block, stop all campaigns on the signals of :func:`stop_signals`: each stack trains to its next
     evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
-    does so, too.
+    does so, too. ``words`` returns a message with how to resume each sweep, given why they stopped.
 
     Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
     thread signals are not handled, because Python does not allow it.
@@ -79,18 +79,20 @@ def stop_on_interrupt(
         before, last = last, time.monotonic()
         if last - before < AT_ONCE_S:
             return
-        if stopping:
-            _end_at_once(campaign.setup.sweep_id, "it was interrupted twice", options, INTERRUPTED)
-        stopping = campaign.stopping = True
-        if stacks := campaign.table.busy:
+        campaigns = group.campaigns
+        # A user who presses Ctrl-C while all sweeps stop does not want to wait for them.
+        if stopping or (group.stopping and not any(campaign.machine_error for campaign in campaigns)):
+            _end_at_once(words("it was interrupted twice"), INTERRUPTED)
+        stopping = True
+        group.interrupt()
+        if line := _stopping_words(*campaigns):
             # In another thread, because the signal may arrive while a line is being printed.
-            words = _stopping_words(stacks, resumes=campaign.runs_resume)
-            threading.Thread(target=log.info, args=(words,), daemon=True).start()
+            threading.Thread(target=log.info, args=(line,), daemon=True).start()
 
     def watch() -> None:
         while not left.wait(LOOK_EVERY_S):
             if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
-                _end_at_once(campaign.setup.sweep_id, died, options, INTERRUPTED if stopping else 1)
+                _end_at_once(words(died), INTERRUPTED if stopping else 1)
 
     if invocation.owns_process:
         threading.Thread(target=watch, name="engine", daemon=True).start()
@@ -105,9 +107,12 @@ def stop_on_interrupt(
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _stopping_words(stacks: int, *, resumes: bool) -> str:
-    """Return what a stop means for the stacks in training."""
-    if not resumes:
+def _stopping_words(*campaigns: Campaign) -> str:
+    """Return what a stop of these campaigns means for the stacks in training, or "" if there are none."""
+    stacks = sum(campaign.table.busy for campaign in campaigns)
+    if not stacks:
+        return ""
+    if not all(campaign.runs_resume for campaign in campaigns):
         what = f"{stacks} runs in training end" if stacks > 1 else "the run in training ends"
         their = "their next evaluations and begin" if stacks > 1 else "its next evaluation and begins"
         return f"Stopping: {what} at {their} again when the sweep continues; press Ctrl-C again to end at once"
@@ -136,8 +141,7 @@ def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
 class StopRequests(Observer):
     """Observes a campaign, and stops it, or a part of it, at the time limit or on request from another process.
 
-    A stop of the whole sweep works like a signal, so the next Ctrl-C ends it at once. With ``only_whole``, during
-    tuning, requests to stop a mix wait until the sweep starts.
+    With ``only_whole``, during tuning, requests to stop a mix wait until the sweep starts.
     """
 
     def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, *, only_whole: bool = False) -> None:
@@ -159,7 +163,7 @@ class StopRequests(Observer):
         requests = self._campaign.files.stop_requests()
         for mix in requests[self._done :]:
             if not mix:
-                log.info("Stop requested")
+                log.info(f"A stop of {self._campaign.files.id} was requested")
                 self._stop()
             elif not self._only_whole:
                 log.info(f"{mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
@@ -175,7 +179,6 @@ class StopRequests(Observer):
         return nullcontext()
 
     def _stop(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.raise_signal(signal.SIGTERM)
-        else:
-            self._campaign.stopping = True
+        self._campaign.stopping = True
+        if line := _stopping_words(self._campaign):
+            log.info(line)

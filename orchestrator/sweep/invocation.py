@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from orchestrator.system.text import duration
 
 if TYPE_CHECKING:
-    from orchestrator.engine.ray.session import RaySession
     from orchestrator.history.sweeps import Sweep
     from orchestrator.system.hardware import Hardware
 
 
 class TimeLimit:
-    """Time limit of a sweep in seconds, or None. It starts when this object is made."""
+    """Time limit of a command in seconds, or None. It starts when this object is made."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
@@ -40,14 +39,12 @@ class Invocation:
 
     Attributes:
         hardware: Hardware for which stacks are sized, by default this machine's.
-        session: Ray session that several sweeps share.
         limit: Time limit, which starts with the command.
         begun: Called with each sweep as soon as it has an id.
         owns_process: True on the command line. The process of a caller from Python must not be ended.
     """
 
     hardware: Hardware | None = None
-    session: RaySession | None = None
     limit: TimeLimit = field(default_factory=TimeLimit)
     begun: Callable[[Sweep], object] | None = None
     owns_process: bool = False

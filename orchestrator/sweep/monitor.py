@@ -90,6 +90,7 @@ class Monitor:
         self._searcher, self._ended = plan.searcher.branch(), tuple(plan.runs)
         # Searchers do not request phases, which are not counted either.
         whole = [run for run in training if not self._request(run).phase]
+        self._workers = max(1, campaign.at_once)
         self._training = [(self._request(run), self._open_share(run)) for run in whole]
         self._pace = self._pace_in_training(whole)
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
@@ -163,7 +164,7 @@ class Monitor:
             slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
             planned = sum(self._expected.get(run.config.size, 0.0) for run in ended if not run.trained_for)
             self._planned_pace = passed / planned if planned and computed else by_rate
-            workers = self._campaign.slots
+            workers = self._workers
             seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
             self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
-
 from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.record.sweep_records import SweepRecords
@@ -36,30 +34,29 @@ class Progress(StopRequests):
         campaign: Campaign,
         plan: StudyPlan,
         records: SweepRecords,
-        console: Console,
+        view: LiveView,
         limit: TimeLimit,
         warning: Callable[[], str],
     ) -> None:
         super().__init__(campaign, plan, limit)
-        self._console = console
+        self._view = view
         self._sweep = plan.sweep
         self._records = records
         for run in plan.runs:
             records.run_ended(run)
         self._monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
-        self._view = LiveView(console, self._monitor.snapshot)
 
     def look(self) -> None:
         super().look()
         self._monitor.look()
-        if is_closed(self._console) and not self._campaign.stopping:
+        if is_closed(self._view.console) and not self._campaign.stopping:
             log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
             self._stop()
 
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the live view, and at the end its last state."""
-        with self._view:
+        with self._view.showing(self._sweep.spec.title, self._monitor.snapshot):
             yield
             self._monitor.refresh()
 
@@ -68,7 +65,8 @@ class Progress(StopRequests):
         config = run.config
         is_phase = config.label not in self._sweep.spec.mix_named
         tasks = list(run.outcome.accuracy) if is_phase else [self._sweep.spec.target]
-        self._view.run_ended(config.label, config.size, config.seed, ended_words(run, tasks))
+        title = self._sweep.spec.title
+        self._view.run_ended(title, config.label, config.size, config.seed, ended_words(run, tasks))
 
 
 def ended_words(run: Run, tasks: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probe_stored_runs import probe_runs
-from orchestrator.sweep.run import one_ray, run_sweep
+from orchestrator.sweep.run import Attempt, run_sweeps
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 from orchestrator.system.errors import SweepError
 from orchestrator.system.text import counted
@@ -95,21 +95,31 @@ class Reproduction:
         """Seconds of training in the sweeps. Each run counts once."""
         return sum(cost_of(sweep.spec, sweep.runs).spent_s for sweep in self.sweeps)
 
-    def run(self, options: RunOptions, invocation: Invocation) -> Iterator[None]:
-        """Run the missing sweeps and yield after each. Report a sweep that fails and continue.
+    def run(self, options: RunOptions, invocation: Invocation, answered: Callable[[], object]) -> None:
+        """Run the missing sweeps, and call ``answered`` after each answer. Report a sweep that fails and continue.
 
         Raises:
             KeyboardInterrupt: after an interruption.
         """
-        missing = self.missing
         for experiment, spec in self._pairs:
             self._probe(experiment, spec)
-        with one_ray(options, invocation) as shared:
-            for number, (experiment, spec) in enumerate(missing, start=1):
-                self._say(f"\n{number} of {len(missing)}: {spec.title}, {spec.profile}")
-                self._run(spec, experiment.options(spec, options), shared)
-                self._probe(experiment, spec)
-                yield
+        missing, attempts = self.missing, list[Attempt]()
+        for experiment, spec in missing:
+            newest = self._newest(spec)
+            resume = None if newest is None else newest.id
+            own = replace(experiment.options(spec, options), resume=resume, retry_failed=resume is not None)
+            words = f"{len(attempts) + 1} of {len(missing)}: {spec.title}, {spec.profile}"
+            attempt = Attempt(spec=spec, options=own, announce=partial(self._say, f"\n{words}"))
+            attempt.ended = partial(self._take_in, answered)
+            attempts.append(attempt)
+        if not attempts:
+            return
+        run_sweeps(attempts, self._console, invocation)
+        for attempt in attempts:
+            if not isinstance(attempt.error, SweepError | None):
+                raise attempt.error
+        for experiment, spec in missing:  # Last, because other sweeps would have to wait.
+            self._probe(experiment, spec)
 
     def rows(self) -> list[Row]:
         """Return all statements with their findings, in the order of the experiments."""
@@ -141,18 +151,14 @@ class Reproduction:
         with logged_to(self._console):
             return newest_sweep(spec, self._home)
 
-    def _run(self, spec: SweepSpec, options: RunOptions, invocation: Invocation) -> None:
-        newest = self._newest(spec)
-        begun: list[Sweep] = []
-        resume = None if newest is None else newest.id
-        try:
-            retried = replace(options, resume=resume, retry_failed=resume is not None)
-            run_sweep(spec, retried, self._console, replace(invocation, begun=begun.append))
-        except SweepError as error:
-            self._failed[spec.title] = str(error).splitlines()[-1]
-            self._say(f"{spec.title} failed: {self._failed[spec.title]}")
-            return
-        self._answered[spec.title] = read_sweep(self._home, begun[0].id)
+    def _take_in(self, answered: Callable[[], object], attempt: Attempt) -> None:
+        title = attempt.spec.title
+        if attempt.answer is not None and attempt.sweep is not None:
+            self._answered[title] = read_sweep(self._home, attempt.sweep.id)
+            answered()
+        elif isinstance(attempt.error, SweepError):
+            self._failed[title] = str(attempt.error).splitlines()[-1]
+            self._say(f"{title} failed: {self._failed[title]}")
 
     def _probe(self, experiment: Experiment, spec: SweepSpec) -> None:
         """Run the probes of statements on runs of an answered sweep that lack their results."""

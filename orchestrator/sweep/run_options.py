@@ -142,7 +142,6 @@ class RunOptions(PlaceOptions, SizedOptions):
 
     Attributes:
         space: The requested name or file, or "" for a specification.
-        several: True if all variants of a space were requested.
     """
 
     resume: str | None = option(
@@ -166,7 +165,6 @@ class RunOptions(PlaceOptions, SizedOptions):
     quiet: bool = option(False, "--quiet", "-q", once=True, help="Print only the answer.")
 
     space: str = ""
-    several: bool = False
 
     def checked(self) -> Self:
         """Return the options. Raises :class:`UserError` for unknown or mutually exclusive ones, or a time limit of
@@ -214,19 +212,18 @@ class RunOptions(PlaceOptions, SizedOptions):
         return command_line("sync", *kind, "--home", self.home.resolve())
 
     def resumed(self, sweep_id: str) -> str:
-        """Return the command that continues the sweep. Variants are resumed together."""
-        return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
+        """Return the command that continues the sweep."""
+        return f"{self.line} --resume {sweep_id}"
 
-    def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
+    def asking(self, overrides: Sequence[str], extended: str = "") -> str:
         """Return the command with other values, which replace earlier values of the same fields, so that commands do
         not grow. It reuses the runs of the sweep ``extended``, if given."""
         changed_fields = {override.partition("=")[0] for override in overrides}
         unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
         line = replace(self, overrides=unchanged).line
-        chosen = ["--variant", variant] if self.several else []
         changed = SpaceOptions(overrides=list(overrides)).words()
         reused = ["--extend", extended] if extended else []
-        return f"{line} {shlex.join([*chosen, *changed, *reused])}"
+        return f"{line} {shlex.join([*changed, *reused])}"
 
 
 SAMPLES = {

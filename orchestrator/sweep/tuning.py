@@ -6,6 +6,7 @@ Tuning runs stay in the home, so all sweeps that tune the same settings reuse th
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from dataclasses import replace
 from operator import attrgetter
 
@@ -24,8 +25,9 @@ from orchestrator.system.errors import SweepError
 log = logging.getLogger(__name__)
 
 
-def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Sweep:
-    """Tune a sweep and return it with the tuned settings, which are also written to its specification.
+def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Generator[Campaign, None, Sweep]:
+    """Tune a sweep and return it with the tuned settings, which are also written to its specification. Yield the
+    campaign that trains the trials.
 
     A resumed sweep continues with the runs that ended. The caller holds the sweep's lock.
 
@@ -39,8 +41,7 @@ def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Sweep:
     for study in plan.studies():
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {sweep.spec.size_axis} {at}: up to {study.tune.trials} trials")
-    with drive.stoppable(campaign):
-        drive.run(campaign, plan, _Observer(campaign, plan, drive.invocation.limit, sweep.spec.tune))
+    yield from drive.run(campaign, plan, _Observer(campaign, plan, drive.limit, sweep.spec.tune))
     _check_finished(campaign, plan, drive)
     # Only stacks of the tuning can have checkpoints here, and the sweep does not know their runs.
     Checkpoints(sweep.files.checkpoints).clear()
@@ -55,7 +56,7 @@ def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Sweep:
 def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
     """Raise an exception unless every trial has ended, as :func:`tune` says."""
     options = drive.options
-    limit = drive.invocation.limit
+    limit = drive.limit
     if (run := plan.failed) is not None:
         raise SweepError(f"a tuning run of {run.config.label} failed:\n{run.outcome.error}")
     if not campaign.stopping:

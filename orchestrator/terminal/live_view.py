@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -86,69 +86,109 @@ def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
     return (*masses, max(0.0, 1.0 - sum(masses)))
 
 
-class LiveView:
-    """Shows a sweep in progress, as a context manager. Any thread may call its methods.
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A sweep in a view. ``snapshot`` must be fast, and any thread may call it."""
 
-    The view's thread calls ``snapshot`` a few times a second on a terminal, else every :data:`STATUS_EVERY_S`, so
-    ``snapshot`` must be fast and thread-safe.
+    title: str
+    snapshot: Callable[[], Snapshot]
+
+
+class LiveView:
+    """Shows the sweeps of a command while they train. Any thread may call its methods.
+
+    The view's thread takes snapshots a few times a second on a terminal, else every :data:`STATUS_EVERY_S`.
+
+    Attributes:
+        named: True if the command has several sweeps. Then lines begin with the title of their sweep.
     """
 
-    def __init__(
-        self, console: Console, snapshot: Callable[[], Snapshot], *, status_every_s: float = STATUS_EVERY_S
-    ) -> None:
-        self._console = console
-        self._snapshot = snapshot
+    def __init__(self, console: Console, *, named: bool = False, status_every_s: float = STATUS_EVERY_S) -> None:
+        self.console = console
+        self.named = named
         self._status_every_s = status_every_s
+        self._shown: tuple[Shown, ...] = ()
         self._last = ""
         self._warned: set[str] = set()
-        self._stop = threading.Event()
-        self._live: Live | None = None
-        self._thread: threading.Thread | None = None
+        self._blocks = ExitStack()
 
-    def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console,
-                get_renderable=lambda: render(self._snapshot(), self._last),
-                refresh_per_second=REFRESHES_PER_S,
-            )
-            self._live.start(refresh=True)
-        else:
-            self._thread = threading.Thread(target=self._write_status, name="progress", daemon=True)
-            self._thread.start()
-        return self
+    @contextmanager
+    def showing(self, title: str, snapshot: Callable[[], Snapshot]) -> Iterator[None]:
+        """Show a sweep during the block, next to others."""
+        sweep = Shown(title, snapshot)
+        self._shown = (*self._shown, sweep)
+        if len(self._shown) == 1:
+            self._blocks.enter_context(self._table() if self._is_live else self._lines())
+        try:
+            yield
+        finally:
+            if len(self._shown) == 1:
+                self._blocks.close()  # The table shows the last sweep to the end.
+            self._shown = tuple(other for other in self._shown if other is not sweep)
+            if not self._is_live:
+                self._write_warnings(sweep)
 
-    def __exit__(self, *raised: object) -> None:
-        self._stop.set()
-        if self._live is not None:
-            self._live.stop()
-        if self._thread is not None:
-            self._thread.join()
-            self._write_warnings(self._snapshot())
-
-    def run_ended(self, mix: str, size: int, seed: int, outcome: str) -> None:
+    def run_ended(self, title: str, mix: str, size: int, seed: int, outcome: str) -> None:
         """Show that a run ended: as a separate line without a terminal, else as the view's last line."""
-        self._last = f"{mix} {size} seed {seed}: {outcome}"
-        if self._live is None:
+        self._last = f"{self._named(title)}{mix} {size} seed {seed}: {outcome}"
+        if not self._is_live:
             self._print(self._last)
 
-    def _write_status(self) -> None:
-        while not self._stop.wait(self._status_every_s):
-            snapshot = self._snapshot()
-            self._write_warnings(snapshot)
-            self._print(status_line(snapshot))
+    @property
+    def _is_live(self) -> bool:
+        return self.console.is_terminal and not self.console.is_dumb_terminal
 
-    def _write_warnings(self, snapshot: Snapshot) -> None:
+    @contextmanager
+    def _table(self) -> Iterator[None]:
+        live = Live(console=self.console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S)
+        live.start(refresh=True)
+        try:
+            yield
+        finally:
+            live.stop()
+
+    def _render(self) -> RenderableType:
+        """Return one sweep in full, or several as a line each."""
+        shown = [(Text(self._named(sweep.title), "bold"), sweep.snapshot()) for sweep in self._shown]
+        if len(shown) == 1:
+            [(title, snapshot)] = shown
+            return Group(title, render(snapshot, self._last)) if title else render(snapshot, self._last)
+        parts: list[RenderableType] = [title.append(status_line(snapshot), "not bold") for title, snapshot in shown]
+        parts += [Text(warning, style="yellow") for _, snapshot in shown for warning in snapshot.warnings]
+        return Group(*parts, *_last_line(self._last))
+
+    @contextmanager
+    def _lines(self) -> Iterator[None]:
+        stop = threading.Event()
+        thread = threading.Thread(target=self._write_status, args=(stop,), name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _write_status(self, stop: threading.Event) -> None:
+        while not stop.wait(self._status_every_s):
+            for sweep in self._shown:
+                self._write_warnings(sweep)
+                self._print(f"{self._named(sweep.title)}{status_line(sweep.snapshot())}")
+
+    def _write_warnings(self, sweep: Shown) -> None:
         """Print each warning once. Warnings that differ only in numbers are the same."""
-        for warning in snapshot.warnings:
-            text = "".join(letter for letter in warning if not letter.isdigit())
+        for warning in sweep.snapshot().warnings:
+            line = f"{self._named(sweep.title)}warning: {warning}"
+            text = "".join(letter for letter in line if not letter.isdigit())
             if text not in self._warned:
                 self._warned.add(text)
-                self._print(f"warning: {warning}")
+                self._print(line)
+
+    def _named(self, title: str) -> str:
+        return f"{title}: " if self.named else ""
 
     def _print(self, line: str) -> None:
         # One line at any width, because programs and log files read these.
-        self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def render(snapshot: Snapshot, last: str) -> RenderableType:
@@ -162,9 +202,11 @@ def render(snapshot: Snapshot, last: str) -> RenderableType:
     bad = {name: bad_runs(counts[Status.DIVERGED], counts[Status.FAILED]) for name, counts in snapshot.counts.items()}
     parts += [Text(f"{name}: {text}", style="yellow") for name, text in bad.items() if text]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
-    if last:
-        parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="ellipsis"))
-    return Group(*parts, Text(_costs(snapshot), "dim"))
+    return Group(*parts, *_last_line(last), Text(_costs(snapshot), "dim"))
+
+
+def _last_line(last: str) -> list[Text]:
+    return [Text(f"last: {last}", style="dim", no_wrap=True, overflow="ellipsis")] if last else []
 
 
 def status_line(snapshot: Snapshot) -> str:

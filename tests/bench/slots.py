@@ -51,6 +51,17 @@ class Used:
     decided: int
 
 
+def chance_of(place: int, size: int) -> float:
+    """Return the probability that a run learns, given the place of its mix."""
+    middle = MIDDLE / (math.sqrt(SAVING) if place else 1.0)
+    return 0.97 / (1 + math.exp(-SLOPE * math.log(size / middle)))
+
+
+def cost_of(rng: np.random.Generator, size: int) -> float:
+    """Draw the time of a run."""
+    return (size / SIZES[-1]) * (1 + 0.2 * rng.random())
+
+
 def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
     """Simulate one search."""
     names = tuple(f"mix{place}" for place in range(mixes))
@@ -60,12 +71,9 @@ def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
 
     def world(request: Request) -> Point:
         place = names.index(request.mix)
-        middle = MIDDLE / (math.sqrt(SAVING) if place else 1.0)
-        chance = 0.97 / (1 + math.exp(-SLOPE * math.log(request.size / middle)))
         rng = np.random.default_rng([key, place, request.size, request.seed])
-        learned = rng.random() < chance
-        cost = (request.size / SIZES[-1]) * (1 + 0.2 * rng.random())
-        return request.point(0.98 if learned else 0.2, 0.15, cost)
+        learned = rng.random() < chance_of(place, request.size)
+        return request.point(0.98 if learned else 0.2, 0.15, cost_of(rng, request.size))
 
     decided: dict[str, tuple[int, float]] = {}
 

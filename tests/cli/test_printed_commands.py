@@ -91,7 +91,7 @@ def test_a_printed_resume_line_is_parsed_as_the_same_options(given: dict[str, An
     program = typer.Typer()
     program.command()(run_command)
     params = typer.main.get_command(program).make_context("run", words[1:]).params
-    assert params["space"] == "my space.yaml"
+    assert params["spaces"] == ["my space.yaml"]
     again = RunOptions(**{name: params[name] for name in OPTIONS})
     once = {name: option.default for name, option in OPTIONS.items() if option.metadata["once"]}
     wanted = {"overrides": []} | given | once | {"resume": "asked-1"}

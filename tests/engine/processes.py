@@ -13,11 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.messages import DeviceLostError, StackReport
+from orchestrator.engine.messages import DeviceLostError, StackJob, StackReport
+from orchestrator.engine.work import Work
+from orchestrator.jobs.plan import Stack
+from orchestrator.jobs.resources import Resources
 
 if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker
@@ -54,75 +56,76 @@ class ProcessEngine(Engine):
         self._slots = slots
         self._workers: list[Worker] = []
 
-    @property
-    def slots(self) -> int:
+    def slots(self, resources: Resources) -> int:
         return self._slots
 
-    def describe(self) -> str:
+    def describe(self, resources: Resources) -> str:
         return f"{self._slots} processes"
 
-    def execute(self, campaign: Campaign) -> None:
+    def execute(self, work: Work) -> None:
         try:
-            while not campaign.done:
-                campaign.look()
-                self._fill(campaign)
-                self._take_replies(campaign)
+            while not work.done:
+                work.look()
+                self._fill(work)
+                self._take_replies(work)
             while self._workers:  # A campaign that stops is done at once: its stacks still train to an evaluation.
-                self._take_replies(campaign)
+                self._take_replies(work)
         finally:
             self._end_all()
 
-    def _fill(self, campaign: Campaign) -> None:
-        while len(self._workers) < self._slots and (stack := campaign.next_stack()) is not None:
-            here, there = CONTEXT.Pipe()
-            arguments = (there, campaign.setup, campaign.job(stack))
-            process = CONTEXT.Process(target=work, args=arguments, daemon=True)
-            process.start()
-            there.close()
-            worker = Worker(stack.id, process, here)
-            self._workers.append(worker)
-            self._advance(worker)
+    def _fill(self, work: Work) -> None:
+        while (stack := work.next_stack()) is not None:
+            self._start(work, stack)
 
-    def _take_replies(self, campaign: Campaign) -> None:
+    def _start(self, work: Work, stack: Stack) -> None:
+        here, there = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=train, args=(there, work.job(stack)), daemon=True)
+        process.start()
+        there.close()
+        worker = Worker(stack.id, process, here)
+        self._workers.append(worker)
+        self._advance(worker)
+
+    def _take_replies(self, work: Work) -> None:
         ready = wait([worker.pipe for worker in self._workers], WAIT_S)
         for worker in [worker for worker in self._workers if worker.pipe in ready]:
-            self._take(campaign, worker)
+            self._take(work, worker)
 
-    def _take(self, campaign: Campaign, worker: Worker) -> None:
+    def _take(self, work: Work, worker: Worker) -> None:
         try:
             reply: Reply = worker.pipe.recv()
         except (EOFError, ConnectionError):
             self._close(worker)
-            self._died(campaign, worker)
+            self._died(work, worker)
             return
         if reply.failed or reply.lost:
             self._close(worker)
-            self._failed(campaign, worker, reply)
+            self._failed(work, worker, reply)
             return
         assert reply.report is not None
-        campaign.take_in(worker.stack_id, reply.report)
-        campaign.look()
-        if reply.done or campaign.is_over(worker.stack_id):
+        work.take_in(worker.stack_id, reply.report)
+        work.look()
+        if reply.done or work.is_over(worker.stack_id):
             self._close(worker)
-            campaign.stack_ended(worker.stack_id)
+            work.stack_ended(worker.stack_id)
         else:
             self._advance(worker)
 
-    def _died(self, campaign: Campaign, worker: Worker) -> None:
-        campaign.stack_met_machine_error(worker.stack_id, "a training process died")
+    def _died(self, work: Work, worker: Worker) -> None:
+        work.stack_met_machine_error(worker.stack_id, "a training process died")
 
-    def _failed(self, campaign: Campaign, worker: Worker, reply: Reply) -> None:
+    def _failed(self, work: Work, worker: Worker, reply: Reply) -> None:
         if reply.lost:
-            campaign.stack_met_machine_error(worker.stack_id, reply.lost)
+            work.stack_met_machine_error(worker.stack_id, reply.lost)
         else:
-            campaign.stack_failed(worker.stack_id, reply.failed, retries=1)
+            work.stack_failed(worker.stack_id, reply.failed, retries=1)
 
     def _advance(self, worker: Worker) -> None:
         with suppress(ConnectionError):  # If it died, reading from the pipe says so.
             worker.pipe.send("advance")
 
     def _end_all(self) -> None:
-        """End the workers that are left after an exception of the campaign."""
+        """End the workers that are left after an exception of the work."""
         for worker in list(self._workers):
             worker.process.terminate()
             self._close(worker)
@@ -136,12 +139,12 @@ class ProcessEngine(Engine):
         worker.pipe.close()
 
 
-def work(pipe: Connection, *arguments: Any) -> None:
+def train(pipe: Connection, job: StackJob) -> None:
     """Train a stack at the other end's command."""
     from orchestrator.engine.worker import StackWorker
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle.
-    worker = StackWorker(*arguments)
+    worker = StackWorker(job)
     signal.signal(signal.SIGTERM, lambda *_: _end(worker))
     while _receive(pipe) == "advance":
         try:

@@ -56,6 +56,8 @@ class Watched(Campaign):
         """Breaches of the contract."""
         self.open: dict[str, bool] = {}
         """Stacks that the engine has taken and not ended, and whether a worker has reported that it left the stack."""
+        self.heard: set[str] = set()
+        """Stacks that have reported."""
         self.taken: Counter[str] = Counter()
         self.reported: Counter[tuple[Place, int]] = Counter()
         """Evaluations that the campaign has received, by run and step."""
@@ -89,6 +91,7 @@ class Watched(Campaign):
         if self.open.get(stack_id, True):
             self.flaws.append(f"{stack_id} was reported after it had ended")
         self.reported.update(self.evaluations(report))
+        self.heard.add(stack_id)
         if report.halves or report.needs_gpus or report.machine_error or report.broken:
             self.open[stack_id] = True
         self._inside = True  # The campaign itself then calls its methods below.
@@ -193,8 +196,9 @@ class Bench:
     @contextmanager
     def engine(self) -> Iterator[Engine]:
         with patch("orchestrator.engine.retries.WAITS_S", (0.0, 0.0)), self.make(self.sweep.spec.resources) as engine:
-            assert engine.slots >= 1
-            assert engine.describe()
+            resources = self.sweep.spec.resources
+            assert engine.slots(resources) >= 1
+            assert engine.describe(resources)
             assert engine.death() == ""
             yield engine
 
@@ -242,7 +246,7 @@ def campaign_of(sweep: Sweep) -> Watched:
     sizing = StackSizes(spec, Hardware(4, 16))
     journal = Journal(sweep.files.journal)
     plan = StudyPlan(sweep, searcher, journal, known=memory.ended, blocks=len(memory.blocks))
-    return Watched(sweep.files, sweep.setup, plan, slots=1, sizing=sizing, known=plan.known)
+    return Watched(sweep.files, sweep.setup, plan, slots=lambda _: 1, sizing=sizing, known=plan.known)
 
 
 def place_of(event: Event) -> Place:
@@ -284,7 +288,7 @@ def fills_its_slots(bench: Bench) -> None:
     """As many stacks train at once as the engine has slots: two wait for one another."""
     campaign = bench.begin({}, sizes=[8, 16, 24, 32])
     with bench.engine() as engine:
-        slots = engine.slots
+        slots = engine.slots(bench.sweep.spec.resources)
     if slots > 1:
         bench.hold((8, 2), (16, 2))
 
@@ -307,7 +311,7 @@ def stops_at_the_next_evaluation(bench: Bench) -> None:
     bench.hold(*((size, 5) for size in sizes))  # No stack ends before all that were taken have trained.
 
     def stop() -> None:
-        if campaign.open and all(map(campaign.has_progress, campaign.open)):
+        if campaign.open and campaign.open.keys() <= campaign.heard:
             campaign.stopping = True
             bench.release()
 

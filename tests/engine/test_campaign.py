@@ -44,7 +44,7 @@ def make(path: Path, *, slots: int = 2, interrupted: list[Request] | None = None
             (checkpoint / CHECKPOINT).mkdir()
     sizing = StackSizes(wanted_spec, Hardware(2, 16))
     plan = StudyPlan(sweep, searcher_of(wanted_spec), Journal(path))
-    return Campaign(sweep.files, sweep.setup, plan, slots=slots, sizing=sizing)
+    return Campaign(sweep.files, sweep.setup, plan, slots=lambda _: slots, sizing=sizing)
 
 
 def plan_of(campaign: Campaign) -> StudyPlan:
@@ -158,9 +158,12 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
 def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
     """Three runs are spread over two slots although the last trial has not been cleaned up yet."""
     campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
-    for stack in [start(campaign), start(campaign)]:
+    stacks = [start(campaign), start(campaign)]
+    for stack in stacks:
         for job in stack.jobs:
             campaign.ended(job.key, GOOD)
+    assert campaign.next_stack() is None
+    campaign.stack_ended(stacks[0].id)
     assert len(start(campaign).jobs) == 2
 
 
@@ -361,7 +364,7 @@ def test_a_run_that_is_wanted_again_waits_for_its_worker_to_end(files: Path) -> 
         campaign.take_in(stacks[1].id, StackReport())
         assert campaign.is_over(dropped.id)
         needed = True
-        campaign.slots = 100
+        campaign.slots = lambda _: 100
         again = [stack.id for _ in range(100) if (stack := campaign.next_stack()) is not None]
         assert dropped.id not in again
         campaign.stack_ended(dropped.id)

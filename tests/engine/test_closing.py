@@ -98,7 +98,7 @@ def worker_of(home: Path, haste: float = 3.0, count: int = 1) -> StackWorker:
     wanted = closing_spec(haste, resources={"checkpoint_every_s": 1e9})
     sweep = create_sweep(wanted, Home(home))
     requests = [Request("add", 16, seed) for seed in range(count)]
-    return StackWorker(sweep.setup, job_for(sweep, requests))
+    return StackWorker(job_for(sweep, requests))
 
 
 def finish(worker: StackWorker) -> None:
@@ -155,8 +155,8 @@ def test_a_learner_that_cannot_be_restored_is_closed(tmp_path: Path) -> None:
     wanted = closing_spec(36)
     sweep = create_sweep(wanted, Home(tmp_path))
     job = job_for(sweep, [Request("add", 16, 0)])
-    stop_early(StackWorker(sweep.setup, job))
-    finish(StackWorker(sweep.setup, job))
+    stop_early(StackWorker(job))
+    finish(StackWorker(job))
     assert events("start") + events("close") == ["start"] * 3 + ["close"] * 3
 
 

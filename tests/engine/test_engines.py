@@ -8,12 +8,12 @@ from unittest.mock import patch
 
 import pytest
 
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import RaySession
+from orchestrator.engine.work import Work
 from orchestrator.jobs.resources import Resources
 from tests.engine.processes import ProcessEngine, Reply, Worker
 from tests.engine.suite import CHECKS, Bench
@@ -42,7 +42,7 @@ def session() -> Iterator[RaySession]:
 @pytest.mark.slow
 @every_check
 def test_the_ray_engine_keeps_the_contract(check: Check, tmp_path: Path, session: RaySession) -> None:
-    check(Bench(lambda resources: RayEngine(resources, session), tmp_path / "home"))
+    check(Bench(lambda resources: RayEngine(session), tmp_path / "home"))
 
 
 def processes(resources: Resources) -> ProcessEngine:
@@ -57,20 +57,18 @@ def test_an_engine_from_outside_keeps_the_contract(check: Check, tmp_path: Path)
 class TakesOneStack(ProcessEngine):
     """It has two slots, and trains one stack after another."""
 
-    def _fill(self, campaign: Campaign) -> None:
-        if not self._workers:
-            slots, self._slots = self._slots, 1
-            super()._fill(campaign)
-            self._slots = slots
+    def _fill(self, work: Work) -> None:
+        if not self._workers and (stack := work.next_stack()) is not None:
+            self._start(work, stack)
 
 
 class ReturnsAtAStop(ProcessEngine):
     """When the campaign stops, it drops every stack except the one that reported last."""
 
-    def _take(self, campaign: Campaign, worker: Worker) -> None:
+    def _take(self, work: Work, worker: Worker) -> None:
         if worker in self._workers:
-            super()._take(campaign, worker)
-        if campaign.stopping:
+            super()._take(work, worker)
+        if work.stopping:
             for other in self._workers:
                 other.process.kill()
             self._workers.clear()
@@ -79,9 +77,9 @@ class ReturnsAtAStop(ProcessEngine):
 class TrainsAhead(ProcessEngine):
     """Its workers train to the next evaluation while the campaign takes in the last."""
 
-    def _take(self, campaign: Campaign, worker: Worker) -> None:
+    def _take(self, work: Work, worker: Worker) -> None:
         self._advance(worker)
-        super()._take(campaign, worker)
+        super()._take(work, worker)
 
 
 class KillsWorkers(ProcessEngine):
@@ -95,16 +93,16 @@ class KillsWorkers(ProcessEngine):
 class CountsDeathsAsFailures(ProcessEngine):
     """A killed worker is a failed run to it."""
 
-    def _died(self, campaign: Campaign, worker: Worker) -> None:
-        campaign.stack_failed(worker.stack_id, "its process died")
+    def _died(self, work: Work, worker: Worker) -> None:
+        work.stack_failed(worker.stack_id, "its process died")
 
 
 class EndsTwice(ProcessEngine):
     """It reports the end of a stack that a report has ended already."""
 
-    def _failed(self, campaign: Campaign, worker: Worker, reply: Reply) -> None:
-        super()._failed(campaign, worker, reply)
-        campaign.stack_ended(worker.stack_id)
+    def _failed(self, work: Work, worker: Worker, reply: Reply) -> None:
+        super()._failed(work, worker, reply)
+        work.stack_ended(worker.stack_id)
 
 
 class ForgetsTheEnd(ProcessEngine):
@@ -118,45 +116,45 @@ class ForgetsTheEnd(ProcessEngine):
 class NeverLooks(ProcessEngine):
     """It handles no stop while its slots are busy."""
 
-    def execute(self, campaign: Campaign) -> None:
-        with patch.object(campaign, "look"):
-            super().execute(campaign)
+    def execute(self, work: Work) -> None:
+        with patch.object(work, "look"):
+            super().execute(work)
 
 
 class TrainsOnUnwanted(ProcessEngine):
     """It does not ask whether a stack is still wanted."""
 
-    def execute(self, campaign: Campaign) -> None:
-        with patch.object(campaign, "is_over", return_value=False):
-            super().execute(campaign)
+    def execute(self, work: Work) -> None:
+        with patch.object(work, "is_over", return_value=False):
+            super().execute(work)
 
 
 class LosesReports(ProcessEngine):
     """It drops the reports of evaluations after which training goes on."""
 
-    def execute(self, campaign: Campaign) -> None:
-        take_in = campaign.take_in
+    def execute(self, work: Work) -> None:
+        take_in = work.take_in
 
         def drop(stack_id: str, report: StackReport) -> None:
             if any(run.outcome for run in report.runs):
                 take_in(stack_id, report)
 
-        with patch.object(campaign, "take_in", drop):
-            super().execute(campaign)
+        with patch.object(work, "take_in", drop):
+            super().execute(work)
 
 
 class StartsBeforeTheEnd(ProcessEngine):
     """It takes the next stack while one that was left still awaits its end."""
 
-    def _take(self, campaign: Campaign, worker: Worker) -> None:
-        ended = campaign.stack_ended
+    def _take(self, work: Work, worker: Worker) -> None:
+        ended = work.stack_ended
 
         def later(stack_id: str) -> None:
-            self._fill(campaign)
+            self._fill(work)
             ended(stack_id)
 
-        with patch.object(campaign, "stack_ended", later):
-            super()._take(campaign, worker)
+        with patch.object(work, "stack_ended", later):
+            super()._take(work, worker)
 
 
 class LeavesProcesses(ProcessEngine):
@@ -177,8 +175,8 @@ class SavesLostReports(ProcessEngine):
 class IgnoresFailures(ProcessEngine):
     """It trains a stack that has raised an exception again and again."""
 
-    def _failed(self, campaign: Campaign, worker: Worker, reply: Reply) -> None:
-        campaign.stack_met_machine_error(worker.stack_id, reply.failed)
+    def _failed(self, work: Work, worker: Worker, reply: Reply) -> None:
+        work.stack_met_machine_error(worker.stack_id, reply.failed)
 
 
 BROKEN: tuple[tuple[type[ThreadEngine | ProcessEngine], str], ...] = (

@@ -119,7 +119,7 @@ def test_a_list_survives_a_killed_worker_a_stop_and_a_resume(
     (tmp_path / "log.dies").write_text("4")
 
     def engine() -> Engine:
-        return RayEngine(RESOURCES) if name == "ray" else ProcessEngine()
+        return RayEngine() if name == "ray" else ProcessEngine()
 
     stopped = run_list(tmp_path, engine(), stop_after=1)
     assert not (tmp_path / "log.dies").exists()

@@ -79,9 +79,10 @@ def test_the_profile_is_selected_by_the_hardware_of_the_cluster_which_is_ignored
     space.write_text("like: add_vs_add_prod\nname: on_gpus\nprofiles: {paper: {needs: {asked: false}}}\n")
     assert load_space(str(space), hardware=existing).profile == "paper"
     assert not ray.is_initialized()
-    with RayEngine(Resources()) as engine:
-        assert engine.describe().startswith("Ray on this machine: 1 node, ")
-        assert "GPU" not in engine.describe()
+    with RayEngine() as engine:
+        described = engine.describe(Resources())
+    assert described.startswith("Ray on this machine: 1 node, ")
+    assert "GPU" not in described
 
 
 def test_four_stacks_share_two_gpus_and_each_sees_only_its_own(cluster: MakeCluster, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -
     before = listening()
     with RaySession(kept=True) as session:
         assert not ray.is_initialized()  # No sweep has asked for Ray yet.
-        with RayEngine(Resources(), session):
+        with RayEngine(session):
             first = node()
             at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
             gcs = next(item for item in psutil.Process().children() if item.name() == "gcs_server")
@@ -59,13 +59,13 @@ def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -
         assert at["raylet"]
         used = {address.removeprefix("::ffff:") for addresses in at.values() for address in addresses}
         assert used == {"127.0.0.1"}
-        with RayEngine(Resources(), session) as engine:
+        with RayEngine(session) as engine:
             assert node() == first
-            assert "Ray on this machine: 1 node" in engine.describe()
-        with pytest.raises(ZeroDivisionError), RayEngine(Resources(), session):
+            assert "Ray on this machine: 1 node" in engine.describe(Resources())
+        with pytest.raises(ZeroDivisionError), RayEngine(session):
             1 / 0  # noqa: B018
         assert not ray.is_initialized()
-        with RayEngine(Resources(), session):
+        with RayEngine(session):
             assert node() != first
     assert not ray.is_initialized()
 

@@ -199,9 +199,9 @@ def leave(worker: StackWorker) -> None:
 
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
 def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, tmp_path: Path) -> None:
-    setup, job = stack_of(tmp_path, Request("add", 16, 0), Request("add", 16, 1), every_s=1e-9)
-    leave(StackWorker(setup, job))
-    checkpoints = Checkpoints(Home(tmp_path).sweep(setup.sweep_id).checkpoints)
+    job = stack_of(tmp_path, Request("add", 16, 0), Request("add", 16, 1), every_s=1e-9)
+    leave(StackWorker(job))
+    checkpoints = Checkpoints(Home(tmp_path).sweep(job.setup.sweep_id).checkpoints)
     directory = checkpoints.newest(job.stack_id)
     assert directory is not None
     file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
@@ -209,7 +209,7 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
         (directory / file).unlink()
     else:
         (directory / file).write_text('{"')
-    report = StackWorker(setup, job).advance()
+    report = StackWorker(job).advance()
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [message] = report.messages
     assert f"the checkpoint of {job.stack_id}" in message
@@ -221,15 +221,15 @@ def test_a_checkpoint_survives_a_temporary_read_error(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = stack_of(tmp_path, Request("add", 16, 0), every_s=1e-9)
-    leave(StackWorker(*stack))
+    leave(StackWorker(stack))
 
     def restore(learner: Learner, directory: Path) -> None:
         raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(LogisticLearner, "restore", restore)
-        assert StackWorker(*stack).advance().machine_error
-    assert steps_of(StackWorker(*stack).advance()) == [2]
+        assert StackWorker(stack).advance().machine_error
+    assert steps_of(StackWorker(stack).advance()) == [2]
 
 
 def test_a_journal_entry_that_does_not_fit_on_disk_is_not_partly_written(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
 def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(small_disk: Path) -> None:
     sweep = create_sweep(spec(), Home(small_disk))
     trial = StackTrial.__new__(StackTrial)  # Bypass __init__, which asks Ray for the trial's GPUs.
-    trial._worker = StackWorker(sweep.setup, job_for(sweep, (Request("add", 16, 0),)))
+    trial._worker = StackWorker(job_for(sweep, (Request("add", 16, 0),)))
     trial._worker.advance()
     trial.confirm()
     fill(small_disk / "ballast")

@@ -18,7 +18,6 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import read_arrays, read_outcome, read_results
 from orchestrator.home.run_store import RunStore
-from orchestrator.jobs.plan import Setup
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from tests.engine.jobs import job_for
@@ -28,11 +27,11 @@ from trainables.base import Status
 PAIR = (Request("add", 16, 0), Request("add+prod", 16, 1))
 
 
-def stack_of(home: Path, *requests: Request, every_s: float) -> tuple[Setup, StackJob]:
+def stack_of(home: Path, *requests: Request, every_s: float) -> StackJob:
     """Return a stack of a new sweep of four evaluations, which writes a checkpoint after this time."""
     wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": every_s})
     sweep = create_sweep(wanted, Home(home))
-    return sweep.setup, job_for(sweep, requests)
+    return job_for(sweep, requests)
 
 
 def steps_of(report: StackReport) -> list[int]:
@@ -46,19 +45,19 @@ def test_an_interrupted_stack_continues_from_its_checkpoint(place: str, tmp_path
     wanted_spec = spec(settings={"steps": 4}, resources=resources)
     sweep = create_sweep(wanted_spec, Home(tmp_path))
     files = sweep.files
-    setup, job = sweep.setup, job_for(sweep, PAIR)
+    job = job_for(sweep, PAIR)
     checkpoints = Checkpoints(files.checkpoints)
     if place == "scratch":
-        setup = replace(setup, directory=str(tmp_path / "elsewhere"))
+        job = job_for(sweep, PAIR, directory=str(tmp_path / "elsewhere"))
         checkpoints = Checkpoints(tmp_path / "scratch" / "checkpoints" / sweep.id)
-    left = StackWorker(setup, job)
+    left = StackWorker(job)
     for _ in range(2):
         left.advance()
     assert checkpoints.stacks() == []
     left.close()
     assert checkpoints.stacks() == ["stack-1"]
     assert Checkpoints(files.checkpoints).interrupted(read_request) == ([list(PAIR)] if place == "home" else [])
-    resumed = StackWorker(setup, job)
+    resumed = StackWorker(job)
     assert steps_of(resumed.advance()) == [3, 3]
     last = resumed.advance()
     assert resumed.done
@@ -73,20 +72,20 @@ def test_an_interrupted_stack_continues_from_its_checkpoint(place: str, tmp_path
 def test_a_checkpoint_never_runs_ahead_of_the_reports_to_the_driver(tmp_path: Path) -> None:
     """The worker writes it when the driver asks for the next evaluation."""
     stack = stack_of(tmp_path, *PAIR, every_s=1e-9)
-    worker = StackWorker(*stack)
+    worker = StackWorker(stack)
     for _ in range(3):
         worker.advance()
-    assert steps_of(StackWorker(*stack).advance()) == [3, 3]
+    assert steps_of(StackWorker(stack).advance()) == [3, 3]
 
 
 def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(tmp_path: Path) -> None:
     requests = (Request("add+prod", 32, 0, until=0.8), Request("add+prod", 32, 0))
-    setup, job = stack_of(tmp_path, *requests, every_s=1e9)
-    worker = StackWorker(setup, job)
+    job = stack_of(tmp_path, *requests, every_s=1e9)
+    worker = StackWorker(job)
     assert [run.outcome is not None for run in worker.advance().runs] == [True, False]
     worker.close()
-    assert steps_of(StackWorker(setup, replace(job, wanted=(1,))).advance()) == [2]
-    again = StackWorker(setup, job).advance()
+    assert steps_of(StackWorker(replace(job, wanted=(1,))).advance()) == [2]
+    again = StackWorker(job).advance()
     assert steps_of(again) == [1, 1]
     assert "it lacks the state of" in again.messages[0]
 
@@ -94,8 +93,8 @@ def test_a_run_that_ended_before_the_checkpoint_starts_over_if_requested_again(t
 def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Path) -> None:
     # At 32 units ADD is not learned alone, but with PROD at the first evaluation.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
-    setup, job = stack_of(tmp_path, enough[0], Request("add+prod", 32, 0), enough[1], every_s=1e9)
-    worker = StackWorker(setup, job)
+    job = stack_of(tmp_path, enough[0], Request("add+prod", 32, 0), enough[1], every_s=1e9)
+    worker = StackWorker(job)
     first = worker.advance()
     ended, *others = [run.outcome for run in first.runs]
     assert ended is not None
@@ -106,7 +105,7 @@ def test_a_run_ends_at_its_target_accuracy_and_the_others_continue(tmp_path: Pat
     assert ended.measures["seconds"] > 0
     assert steps_of(worker.advance()) == [2, 2]
     # Its process dies: the driver asks for the other two again, which continue from the checkpoint.
-    resumed = StackWorker(setup, replace(job, wanted=(1, 2)))
+    resumed = StackWorker(replace(job, wanted=(1, 2)))
     assert steps_of(resumed.advance()) == [2, 2]
     while not resumed.done:
         last = resumed.advance().runs
@@ -122,8 +121,8 @@ def test_a_transformer_trains_the_same_after_its_neighbor_ends(tmp_path: Path) -
     # A single right answer is enough. If the neighbor has none, this test needs another seed.
     neighbor = Request("add", 8, 1, until=1e-6)
     together, single = (create_sweep(wanted_spec, Home(tmp_path / name)) for name in ("together", "alone"))
-    stacked = work(together.setup, job_for(together, (neighbor, whole)))
-    ((key, expected),) = work(single.setup, job_for(single, (whole,))).items()
+    stacked = work(job_for(together, (neighbor, whole)))
+    ((key, expected),) = work(job_for(single, (whole,))).items()
     actual, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
     assert actual is not None
     assert ended is not None
@@ -141,7 +140,7 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
     reports."""
     wanted_spec = spec(**MAZES, probes=list(probes))
     sweep = create_sweep(wanted_spec, Home(home))
-    reports = work(sweep.setup, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
+    reports = work(job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
     runs = RunStore(sweep.files.home, sweep.id)
     for key, run in reports.items():
         assert run.outcome is not None
@@ -150,9 +149,9 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepDirectory, list[RunRe
     return sweep.files, list(reports.values())
 
 
-def work(setup: Setup, job: StackJob) -> dict[str, RunReport]:
+def work(job: StackJob) -> dict[str, RunReport]:
     """Train a stack to its end. Return the last report of each run."""
-    worker = StackWorker(setup, job)
+    worker = StackWorker(job)
     last: dict[str, RunReport] = {}
     while not worker.done:
         last |= {report.key: report for report in worker.advance().runs}

@@ -244,7 +244,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     sweep = load_sweep(actual.home, actual.files.id)
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
     often = sweep.spec.resources.model_copy(update={"checkpoint_every_s": 1e-9})
-    left = StackWorker(replace(sweep.setup, resources=often), job_for(sweep, requests))
+    left = StackWorker(replace(job_for(sweep, requests), resources=often))
     left.advance()
     left.close()
     assert actual.checkpoint.is_dir()

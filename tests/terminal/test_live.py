@@ -157,8 +157,9 @@ def untimed(text: str) -> list[str]:
 @pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "_environ": {"TERM": "dumb"}}])
 def test_a_log_file_or_dumb_terminal_gets_plain_lines_once_each(terminal: dict[str, Any]) -> None:
     file = io.StringIO()
-    with LiveView(Console(file=file, width=40, **terminal), lambda: SNAPSHOT, status_every_s=0.05) as view:
-        view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
+    view = LiveView(Console(file=file, width=40, **terminal), status_every_s=0.05)
+    with view.showing("sums", lambda: SNAPSHOT):
+        view.run_ended("sums", "add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
         wait_for(lambda: file.getvalue().count(status_line(SNAPSHOT)) >= 2, 60)
     lines = untimed(file.getvalue())
     assert status_line(SNAPSHOT).startswith("add 24-48, 8 done, 3 now; add+prod up to 16, 3 done, 1 now; ")
@@ -170,13 +171,51 @@ def test_a_log_file_or_dumb_terminal_gets_plain_lines_once_each(terminal: dict[s
     assert "\x1b" not in file.getvalue()
 
 
+def test_lines_of_several_sweeps_begin_with_their_titles() -> None:
+    file = io.StringIO()
+    view = LiveView(Console(file=file, width=40), named=True, status_every_s=0.05)
+    other = replace(SNAPSHOT, warnings=())
+    with view.showing("sums", lambda: SNAPSHOT):
+        with view.showing("products", lambda: other):
+            view.run_ended("products", "add", 24, 0, "accuracy 0.31")
+            wait_for(lambda: file.getvalue().count(f"products: {status_line(other)}") >= 2, 60)
+        seen = file.getvalue().count("products: ")
+        wait_for(lambda: file.getvalue().count("sums: ") >= seen + 2, 60)
+    lines = untimed(file.getvalue())
+    warning = f"sums: warning: {SNAPSHOT.warnings[0]}"
+    status = {f"{title}: {status_line(SNAPSHOT)}" for title in ("sums", "products")}
+    assert set(lines) == {"products: add 24 seed 0: accuracy 0.31", warning, *status}
+    assert lines.count(warning) == 1
+    assert lines[-1].startswith("sums: ")
+
+
+def test_a_terminal_shows_a_line_for_each_of_several_sweeps_and_the_last_in_full() -> None:
+    console = Console(width=200, file=io.StringIO(), force_terminal=True, _environ={"TERM": "xterm"})
+    view = LiveView(console, named=True)
+
+    def lines() -> list[str]:
+        plain = Console(width=200, file=io.StringIO(), record=True)
+        plain.print(view._render())
+        return plain.export_text().splitlines()
+
+    with view.showing("sums", lambda: SNAPSHOT):
+        full = lines()
+        with view.showing("products", lambda: SNAPSHOT):
+            several = lines()
+    assert full[0].strip() == "sums:"
+    assert any(line.startswith("mix") for line in full)
+    assert not any(line.startswith("mix") for line in several)
+    assert [line.split(" add 24-48")[0] for line in several if "add 24-48" in line] == ["sums:", "products:"]
+
+
 SCRIPT = """
 import time
 from rich.console import Console
 from orchestrator.terminal.live_view import LiveView
 from tests.terminal.test_live import SNAPSHOT
-with LiveView(Console(), lambda: SNAPSHOT) as view:
-    view.run_ended("add", 24, 0, "accuracy 0.31")
+view = LiveView(Console())
+with view.showing("sums", lambda: SNAPSHOT):
+    view.run_ended("sums", "add", 24, 0, "accuracy 0.31")
     time.sleep(1.2)
 print("THE ANSWER")
 """

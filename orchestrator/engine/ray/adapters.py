@@ -1,10 +1,11 @@
-"""A campaign as a searcher and a callback of Ray Tune, with a matching scheduler.
+"""The work of an engine as a searcher and a callback of Ray Tune, with a matching scheduler.
 
 Tune only places stacks on machines. Its own snapshots may lag or fail silently, so only the journal is trusted.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -14,11 +15,13 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import StackJob
-from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.machine_errors import farewell_of, machine_error_of, traceback_of
-from orchestrator.engine.ray.trial import REPORT, Sealed
+from orchestrator.engine.ray.trial import DIRECTORY, FAMILY, JOB, REPORT, Sealed
+from orchestrator.engine.work import Work
+
+STACK = "stack"
+"""Key of a stack's id in the configuration of its trial."""
 
 
 class NotPickled:
@@ -28,26 +31,24 @@ class NotPickled:
         return {}
 
 
-class CampaignSearcher(NotPickled, Searcher):
+class StackSearcher(NotPickled, Searcher):
     """Suggests stacks to Tune, as many as there is room for. An autoscaler adds machines for the waiting stacks."""
 
-    def __init__(self, campaign: Campaign, room: Room) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__(metric="training_iteration", mode="max")
-        self._campaign = campaign
-        self._room = room
+        self._work = work
 
     def suggest(self, trial_id: str) -> Any:
-        campaign = self._campaign
-        campaign.slots = self._room.slots(campaign.resources)
-        stack = None
-        if not campaign.done and len(campaign.table.stacks) < campaign.slots:
-            stack = campaign.next_stack()
+        work = self._work
+        stack = None if work.done else work.next_stack()
         if stack is None:
-            return Searcher.FINISHED if campaign.done else None
-        return {"job": Sealed(campaign.job(stack))}
+            return Searcher.FINISHED if work.done else None
+        job = work.job(stack)
+        directory = str(Path(job.setup.directory).resolve())
+        return {STACK: stack.id, FAMILY: job.setup.family.name, DIRECTORY: directory, JOB: Sealed(job)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Do nothing, because :class:`CampaignCallback` reports the end of a trial."""
+        """Do nothing, because :class:`StackCallback` reports the end of a trial."""
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing, because the journal has all results."""
@@ -65,13 +66,12 @@ class SlotScheduler(FIFOScheduler):
         return None
 
 
-class CampaignCallback(NotPickled, Callback, Stopper):
-    """Passes results and failures from Tune to the campaign, and ends unwanted trials. A failed stack is retried
-    ``retries`` times. When the sweep stops, the experiment ends after each stack has left a checkpoint."""
+class StackCallback(NotPickled, Callback, Stopper):
+    """Passes results and failures from Tune to the work, and ends unwanted trials. When all the work stops, the
+    experiment ends after each stack has left a checkpoint."""
 
-    def __init__(self, campaign: Campaign, retries: int) -> None:
-        self._campaign = campaign
-        self._retries = retries
+    def __init__(self, work: Work) -> None:
+        self._work = work
         self._started: dict[str, Trial] = {}
         """Running trials by id."""
 
@@ -83,48 +83,52 @@ class CampaignCallback(NotPickled, Callback, Stopper):
     ) -> None:
         if REPORT in result:
             # Removed because Tune keeps the last result of every trial.
-            self._campaign.take_in(job_of(trial).stack_id, result.pop(REPORT))
+            self._work.take_in(stack_of(trial), result.pop(REPORT))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # Tune calls this only after a result that the campaign took in, and ends the worker after this call.
         if (actor := trial.temporary_state.ray_actor) is not None:
             actor.confirm.remote()
-        self._campaign.stack_ended(self._over(trial))
+        self._work.stack_ended(self._over(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         stack_id = self._over(trial)
         if farewell := farewell_of(trial):
-            self._campaign.stack_left(stack_id, farewell)
+            self._work.stack_left(stack_id, farewell)
         elif machine_error := machine_error_of(trial):
-            self._campaign.stack_met_machine_error(stack_id, machine_error)
+            self._work.stack_met_machine_error(stack_id, machine_error)
         else:
-            self._campaign.stack_failed(stack_id, traceback_of(trial), retries=self._retries)
+            self._work.stack_failed(stack_id, traceback_of(trial), retries=job_of(trial).resources.retries)
 
     def _over(self, trial: Trial) -> str:
         self._started.pop(trial.trial_id, None)
         job_of(trial).donors.clear()  # Tune keeps the job, and the weights are large.
-        return job_of(trial).stack_id
+        return stack_of(trial)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Return True if a trial is not wanted."""
         trial = self._started.get(trial_id)
-        return trial is None or self._campaign.is_over(job_of(trial).stack_id)
+        return trial is None or self._work.is_over(stack_of(trial))
 
     def stop_all(self) -> bool:
-        """Return True if the experiment should end. Once the sweep stops, end the processes of stacks without an
+        """Return True if the experiment should end. Once a sweep stops, end the processes of its stacks without an
         evaluation, which may not respond for minutes while making data."""
-        self._campaign.look()
-        if not self._campaign.stopping:
-            return False
+        self._work.look()
         for trial in list(self._started.values()):
-            if not self._campaign.has_progress(job_of(trial).stack_id):
-                del self._started[trial.trial_id]
+            if self._work.may_be_killed(stack_of(trial)):
                 if (actor := trial.temporary_state.ray_actor) is not None:
                     ray.kill(actor)
-        return not self._started
+                if self._work.stopping:  # Otherwise the experiment goes on, and Tune reports the end of this trial.
+                    del self._started[trial.trial_id]
+        return self._work.stopping and not self._started
+
+
+def stack_of(trial: Trial) -> str:
+    """Return the id of a trial's stack."""
+    return str(trial.config[STACK])
 
 
 def job_of(trial: Trial) -> StackJob:
     """Return the job of a trial of this driver."""
-    job: StackJob = trial.config["job"].open()
+    job: StackJob = trial.config[JOB].open()
     return job

@@ -80,24 +80,35 @@ def has_autoscaler() -> bool:
 class Room:
     """Slots of the cluster that this process has joined, counted every few seconds. Changes are logged."""
 
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self._counted_at = time.monotonic()
-        self._slots = slots_on(ray.nodes(), resources)
-        self._ahead = AHEAD if has_autoscaler() else 0
+    def __init__(self) -> None:
+        self._slots: dict[tuple[float, float], int] = {}
+        """Slots by the cores and GPUs of a stack."""
+        self._before: dict[tuple[float, float], int] = {}
+        """The same before the last count."""
+        self._count_nodes()
+        self._grows = has_autoscaler()
 
     def slots(self, resources: Resources) -> int:
         """Return the number of slots for stacks of these resources, at least 1 so that a stack waits if no node has
         room. An autoscaler raises the number."""
-        if time.monotonic() - self._counted_at >= COUNT_EVERY_S or resources != self._resources:
-            self._counted_at = time.monotonic()
-            self._resources = resources
-            leaving = draining_nodes()
-            nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in leaving]
-            slots = slots_on(nodes, resources)
-            before = self._slots
+        if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
+            self._count_nodes()
+        kind = resources.cpu_per_stack, resources.gpus
+        if kind not in self._slots:
+            slots = self._slots[kind] = slots_on(self._nodes, resources)
+            before = self._before.get(kind, slots)
             if slots != before:
-                self._slots = slots
-                room = f"{counted(len(nodes), 'node')}, {counted(slots, 'stack')} at a time"
+                room = f"{counted(len(self._nodes), 'node')}, {counted(slots, 'stack')} at a time"
                 log.warning(f"the cluster changed: {room} ({before} before)")
-        return max(1, self._slots + self._ahead)
+        return max(1, self._slots[kind] + (AHEAD if self._grows else 0))
+
+    def has_room(self, resources: Resources) -> bool:
+        """Return True if a node has room for a stack of these resources, or may be added."""
+        return self._grows or slots_on(self._nodes, resources) > 0
+
+    def _count_nodes(self) -> None:
+        self._counted_at = time.monotonic()
+        self._before |= self._slots
+        self._slots.clear()
+        leaving = draining_nodes()
+        self._nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in leaving]

@@ -1,4 +1,4 @@
-"""The depot of checkpoints as an actor of Ray on the driver's machine."""
+"""The depot of checkpoints as an actor of Ray on the driver's machine. All sweeps of the driver share it."""
 
 from __future__ import annotations
 
@@ -19,38 +19,43 @@ ANSWER_S = 120.0
 
 
 class DepotActor:
-    """Reads and writes checkpoints of workers that do not have the sweep's directory."""
+    """Reads and writes checkpoints of workers that do not have their sweep's ``directory``."""
 
-    def __init__(self, directory: str) -> None:
-        self._checkpoints = Checkpoints(SweepDirectory(Path(directory)).checkpoints)
-        self._owners: dict[str, str] = {}
+    def __init__(self) -> None:
+        self._owners: dict[tuple[str, str], str] = {}
+        """Owners by the directory of the sweep and the id of the stack."""
 
-    def fetch(self, stack_id: str, owner: str) -> PackedCheckpoint | None:
+    def fetch(self, directory: str, stack_id: str, owner: str) -> PackedCheckpoint | None:
         """Return a stack's newest checkpoint. Only ``owner`` may store checkpoints of it from now on."""
-        self._owners[stack_id] = owner
-        return self._checkpoints.pack(stack_id)
+        self._owners[directory, stack_id] = owner
+        return _checkpoints(directory).pack(stack_id)
 
-    def store(self, stack_id: str, owner: str, packed: PackedCheckpoint) -> str:
+    def store(self, directory: str, stack_id: str, owner: str, packed: PackedCheckpoint) -> str:
         """Store a checkpoint. Return why it is refused, or ""."""
-        if self._owners.setdefault(stack_id, owner) != owner:
+        if self._owners.setdefault((directory, stack_id), owner) != owner:
             return "another process has continued these runs"
-        self._checkpoints.unpack(stack_id, packed)
+        _checkpoints(directory).unpack(stack_id, packed)
         return ""
+
+
+def _checkpoints(directory: str) -> Checkpoints:
+    return Checkpoints(SweepDirectory(Path(directory)).checkpoints)
 
 
 class RayDepot:
     """A worker's way to the depot (:class:`orchestrator.engine.distant_checkpoints.Depot`)."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, directory: str) -> None:
         self._actor = actor
+        self._directory = directory
         self._owner = uuid.uuid4().hex
 
     def fetch(self, stack_id: str) -> PackedCheckpoint | None:
-        packed: PackedCheckpoint | None = _answer(self._actor.fetch.remote(stack_id, self._owner))
+        packed: PackedCheckpoint | None = _answer(self._actor.fetch.remote(self._directory, stack_id, self._owner))
         return packed
 
     def store(self, stack_id: str, packed: PackedCheckpoint) -> None:
-        if refusal := _answer(self._actor.store.remote(stack_id, self._owner, packed)):
+        if refusal := _answer(self._actor.store.remote(self._directory, stack_id, self._owner, packed)):
             raise DepotError(refusal)
 
 
@@ -61,8 +66,8 @@ def _answer(reference: Any) -> Any:
         raise DepotError(str(error).strip().rpartition("\n")[2] or type(error).__name__) from error
 
 
-def begin_depot(directory: Path) -> Any:
-    """Start the depot of a sweep's directory on this machine, and return its handle."""
+def begin_depot() -> Any:
+    """Start the depot on this machine, and return its handle."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 2, "scheduling_strategy": here}
-    return ray.remote(DepotActor).options(**options).remote(str(directory.resolve()))
+    return ray.remote(DepotActor).options(**options).remote()

@@ -1,6 +1,6 @@
 """Ray Tune as the engine. Trials are stacks, placed on the available machines.
 
-The campaign decides what to train; :mod:`orchestrator.engine.ray.adapters` connects it to Tune.
+The work decides what to train; :mod:`orchestrator.engine.ray.adapters` connects it to Tune.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import ray
 from ray import tune
 from ray.tune.execution import class_cache
 
-from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, SlotScheduler, job_of
-from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
+from orchestrator.engine.ray.adapters import SlotScheduler, StackCallback, StackSearcher, job_of
+from orchestrator.engine.ray.cluster import Room, slots_on
 from orchestrator.engine.ray.depot import begin_depot
 from orchestrator.engine.ray.files import private_directory, token_file
 from orchestrator.engine.ray.machine_errors import machine_error_behind
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.engine.ray.trial import Sealed, StackTrial
+from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.shipping import NOTHING, Shipment
+from orchestrator.engine.work import Work
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
-from orchestrator.system.files import remove_tree
 from orchestrator.system.hardware import cores
 from orchestrator.system.text import counted
 
@@ -39,44 +38,34 @@ ANSWER_S = 240.0
 class RayEngine(Engine):
     """Trains stacks as trials of one Tuner. By default it starts a new Ray on this machine."""
 
-    def __init__(self, resources: Resources, session: RaySession | None = None, shipment: Shipment = NOTHING) -> None:
+    def __init__(self, session: RaySession | None = None, shipment: Shipment = NOTHING) -> None:
         """Make an engine whose workers can import the code of a ``shipment``."""
-        self._resources = resources
         self._shipment = shipment
         self._session = session or RaySession()
         self._depot: Any = None
         """Handle of the actor that stores checkpoints of other machines, on a cluster."""
 
-    @property
-    def slots(self) -> int:
-        return max(1, slots_on(ray.nodes(), self._resources))
+    def slots(self, resources: Resources) -> int:
+        return self._room.slots(resources)
 
-    def describe(self) -> str:
+    def describe(self, resources: Resources) -> str:
+        if not self._room.has_room(resources):
+            raise UserError(f"{_lacking(resources)}; lower these settings or add machines")
         address = self._session.address
         totals = ray.cluster_resources()
         where = f"Ray at {address}" if address else "Ray on this machine"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        slots = slots_on(ray.nodes(), self._resources)
-        room = (
-            f"{counted(slots, 'stack')} at a time" if slots else f"{self._lacking()}: the autoscaler will add machines"
-        )
+        slots = slots_on(ray.nodes(), resources)
+        later = f"{_lacking(resources)}: the autoscaler will add machines"
+        room = f"{counted(slots, 'stack')} at a time" if slots else later
         token = f"(enter the token from {token_file()})"
         dashboard = f"; dashboard: {self._session.dashboard_url} {token}" if self._session.dashboard_url else ""
         return f"{where}: {nodes}, {cores(totals.get('CPU', 0))}{gpus}, {room}{dashboard}"
 
-    def _lacking(self) -> str:
-        needs = self._resources
-        return (
-            f"no node has room for a stack (resources.cpu_per_stack is {needs.cpu_per_stack:g} and "
-            f"resources.gpu_per_stack {needs.gpus:g})"
-        )
-
     def __enter__(self) -> Self:
         self._session.begin()
-        if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
-            self._session.end()
-            raise UserError(f"{self._lacking()}; lower these settings or add machines")
+        self._room = Room()
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -85,55 +74,51 @@ class RayEngine(Engine):
     def death(self) -> str:
         return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
 
-    def execute(self, campaign: Campaign) -> None:
-        remove_tree(campaign.files.tune)  # Earlier versions kept Tune's files there.
+    def execute(self, work: Work) -> None:
         # Tune writes through links, and reads some of its files with pickle. Others may be able to write a home.
         with private_directory() as storage:
-            self._train(campaign, storage)
+            self._train(work, storage)
 
-    def _train(self, campaign: Campaign, storage: Path) -> None:
-        """Start Tune until the campaign is done. Tune keeps its files in ``storage``."""
+    def _train(self, work: Work, storage: Path) -> None:
+        """Start Tune until the work is done. Tune keeps its files in ``storage``."""
         if self._session.address:  # Nodes of a cluster may not have the sweep's directory.
-            self._depot = begin_depot(campaign.files.directory)
-        while not campaign.done:
+            self._depot = begin_depot()
+        while not work.done:
             try:
-                self._fit(campaign, storage)
+                self._fit(work, storage)
             except Exception as error:
                 if died := self.death():
-                    campaign.machine_error = died
-                    campaign.stopping = True
-                if campaign.machine_error:  # Tune also writes to the full disk.
+                    work.stop(died)
+                if work.machine_error:  # Tune also writes to the full disk.
                     continue
                 # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.
                 if not (machine_error := machine_error_behind(error)):
                     raise
-                campaign.engine_met_machine_error(machine_error)
+                work.engine_met_machine_error(machine_error)
             else:
-                if not campaign.done:
+                if not work.done:
                     raise SweepError("Ray Tune ended before the sweep did: continue with --resume")
         # When a sweep stops, some trials wait for a process or were killed.
-        for stack_id in list(campaign.table.stacks):
-            campaign.stack_ended(stack_id)
+        for stack_id in work.stacks:
+            work.stack_ended(stack_id)
         if self._depot is not None:
             ray.kill(self._depot)
             self._depot = None
 
-    def _fit(self, campaign: Campaign, storage: Path) -> None:
+    def _fit(self, work: Work, storage: Path) -> None:
         shutil.rmtree(storage, ignore_errors=True)  # Of an attempt that ended with a machine error.
-        callback = CampaignCallback(campaign, self._resources.retries)
-        setup = campaign.setup
-        own = {"family": setup.family.name, "setup": Sealed(setup), "depot": self._depot, "shipment": self._shipment}
-        trainable = tune.with_parameters(StackTrial, **own)
+        callback = StackCallback(work)
+        trainable = tune.with_parameters(StackTrial, depot=self._depot, shipment=self._shipment)
         trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
         tuner = tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=CampaignSearcher(campaign, Room(self._resources)),
+                search_alg=StackSearcher(work),
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 reuse_actors=True,
                 trial_name_creator=lambda trial: str(job_of(trial)),
-                trial_dirname_creator=lambda trial: job_of(trial).stack_id,
+                trial_dirname_creator=lambda trial: str(trial.trial_id),
             ),
             run_config=tune.RunConfig(
                 name="tune",
@@ -146,6 +131,13 @@ class RayEngine(Engine):
         )
         with _without_credentials():
             tuner.fit()
+
+
+def _lacking(needs: Resources) -> str:
+    return (
+        f"no node has room for a stack (resources.cpu_per_stack is {needs.cpu_per_stack:g} and "
+        f"resources.gpu_per_stack {needs.gpus:g})"
+    )
 
 
 @contextmanager
@@ -171,7 +163,7 @@ def try_ray(resources: Resources) -> tuple[float, float, str]:
         ray.exceptions.GetTimeoutError: if no process answers.
     """
     begun = time.perf_counter()
-    with RayEngine(resources):
+    with RayEngine():
         started = time.perf_counter()
 
         # Defined here, so Ray pickles it whole and the process imports only torch.

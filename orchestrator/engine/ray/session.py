@@ -52,7 +52,7 @@ ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files that are never read
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep's own handler leaves a checkpoint
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal has all results
-    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher limits the number
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # the work limits the number
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # hides GPUs from stacks without a GPU, as StackTrial does

@@ -15,7 +15,6 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub la
 from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.depot import RayDepot
 from orchestrator.engine.ray.preemption import OwnNode
-from orchestrator.jobs.plan import Setup
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import SettingsError
@@ -23,10 +22,13 @@ from trainables.contract.sources import search_in
 from trainables.families import load_family
 
 if TYPE_CHECKING:
+    from orchestrator.engine.shipping import Shipment
     from orchestrator.engine.worker import StackWorker
 
 T = TypeVar("T")
 
+FAMILY, DIRECTORY, JOB = "family", "directory", "job"
+"""Keys of the configuration of a trial: the name of the family, the sweep's absolute directory, and the sealed job."""
 REPORT = "report"
 """Key of the stack's report in a result."""
 TITLE = "ray::StackTrial"
@@ -34,7 +36,7 @@ TITLE = "ray::StackTrial"
 
 
 class Sealed(Generic[T]):
-    """A value that Ray carries as bytes. A process opens it only after it has imported the sweep's family.
+    """A value that Ray carries as bytes. A process opens it only after it has imported the family of its sweep.
 
     If Ray itself could not import a class of the family, it would report a failure of the stack.
     """
@@ -58,54 +60,62 @@ class Sealed(Generic[T]):
 
 
 class StackTrial(tune.Trainable):
-    """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The worker
-    finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
+    """Trains a stack, then the next one in the same process, so that a slot starts and imports only once. The next one
+    may be of another sweep. The worker finds its checkpoints by the stack's id, for both retries and resumed sweeps."""
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
         """Return the resources of a trial. Each job has its own, because a campaign enlarges the share of a GPU after
         a run did not fit."""
-        resources = config["job"].open().resources
+        resources = config[JOB].open().resources
         return tune.PlacementGroupFactory([{"CPU": resources.cpu_per_stack, "GPU": resources.gpus}])
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """Begin with a job. ``shared`` has what is equal for all jobs, so that trials do not each have a copy."""
+        """Begin with a job. ``shared`` has what is equal for all jobs: the depot, or None, and the shipment."""
         if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Before CUDA starts, because Ray does not hide GPUs.
         self._worker: StackWorker | None = None
         self._is_confirmed = False
         """True if the driver has taken in the last report and ends the trial as usual."""
-        self._setup: Setup | None = None
-        self._unusable = ""
-        try:
-            for folder in shared["shipment"].unpack():
-                search_in(str(folder))
-            load_family(shared["family"])  # Its error is better than that of unpickling the family's settings.
-            self._setup = shared["setup"].open()
-        except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything
-            why = f"{error.key}: {error}" if isinstance(error, SettingsError) else exception_line(format_exc())
-            self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {why}"
+        self._shipment: Shipment = shared["shipment"]
+        self._has_shipment = False
         self._depot = shared["depot"]
         self._node = OwnNode()
-        self._job: Sealed[StackJob] = config["job"]
+        self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()
-        self._job = new_config["job"]
+        self._begin(new_config)
         return True
+
+    def _begin(self, config: dict[str, Any]) -> None:
+        """Open the job of a trial, or note why this process cannot."""
+        self._directory: str = config[DIRECTORY]
+        self._job: StackJob | None = None
+        self._unusable = ""
+        try:
+            if not self._has_shipment:
+                for folder in self._shipment.unpack():
+                    search_in(str(folder))
+                self._has_shipment = True
+            load_family(config[FAMILY])  # Its error is better than that of unpickling the family's settings.
+            self._job = config[JOB].open()
+        except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything
+            why = f"{error.key}: {error}" if isinstance(error, SettingsError) else exception_line(format_exc())
+            self._unusable = f"the process for training on {platform.node()} cannot use the sweep: {why}"
 
     def step(self) -> dict[str, Any]:
         self._is_confirmed = False
-        if self._setup is None:
+        job = self._job
+        if job is None:
             return {REPORT: StackReport(broken=self._unusable), "done": True}
-        job = self._job.open()
         runs = ", ".join(f"{run.label} seed {run.seed}" for run in job.runs)
         setproctitle(f"{TITLE} {job}: {runs}")  # At each step, because Ray sets its own title at each call.
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch, which the driver does not need.
 
-            depot = None if self._depot is None else RayDepot(self._depot)
-            self._worker = StackWorker(self._setup, job, depot)
+            depot = None if self._depot is None else RayDepot(self._depot, self._directory)
+            self._worker = StackWorker(job, depot)
         if farewell := self._node.farewell():
             self._worker.leave(farewell)  # Raises, so that Tune does not use this process again.
         report = self._worker.advance()
