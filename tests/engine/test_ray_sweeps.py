@@ -14,7 +14,6 @@ import pytest
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.home.directories import Home
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.invocation import Invocation
 from tests.engine.test_closing import LOG, closing_spec, events
 from tests.engine.test_slugs import SlashedFamily
 from tests.engine.test_trouble import troubled_spec
@@ -29,7 +28,8 @@ def run_on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnRay]:
     """A function that runs a sweep with a home on the Ray of this module, whose workers know the log of closings."""
     with pytest.MonkeyPatch.context() as patch, RaySession(kept=True) as session:
         patch.setenv(LOG, str(tmp_path_factory.mktemp("closings") / "events"))
-        yield lambda wanted, home: run_here(wanted, home, engine="ray", invocation=Invocation(session=session))
+        patch.setattr("orchestrator.engine.ray.session.RaySession", lambda *_, **__: session)
+        yield lambda wanted, home: run_here(wanted, home, engine="ray")
 
 
 def test_ray_closes_every_learner(run_on_ray: RunOnRay, tmp_path: Path) -> None:
