@@ -49,8 +49,8 @@ class PairsSettings(EvidenceSettings):
     """Maximum number of runs of a mix. For a baseline it is multiplied by the number of mixes compared with it."""
     max_cost: float | None = None
     """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). For a baseline it is
-    multiplied by the number of mixes compared with it. Transformers trained by the native step count the seconds that
-    `plan` expects, so that the same runs are trained on any machine; other models count measured seconds."""
+    multiplied by the number of mixes compared with it. Transformers on a CPU count the seconds that the native step
+    takes on a typical core, so that the same runs are trained on any machine; other models count measured seconds."""
 
     @property
     def most_spent(self) -> float:

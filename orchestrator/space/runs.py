@@ -107,7 +107,7 @@ def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
     (:func:`orchestrator.jobs.timetable.typical_seconds`).
     """
     family = spec.make_family()
-    speed = family.speed(spec.resources.device)
+    speed = family.typical_speed(spec.resources.device)
 
     def search_point(run: Run) -> Point | None:
         point = run.point(spec.target)

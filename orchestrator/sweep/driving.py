@@ -41,7 +41,7 @@ class Drive:
         """
         spec = plan.sweep.spec
         family = spec.make_family()
-        speed = family.speed(spec.resources.device)
+        speed = family.typical_speed(spec.resources.device)
         is_alone = all(self.sizing.most(size) == 1 for size in spec.sizes)
         if speed is None or self.options.address is not None or not is_alone:
             return plan

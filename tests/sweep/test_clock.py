@@ -108,7 +108,6 @@ def test_a_real_sweep_of_two_slots_repeats_on_a_busy_machine(tmp_path: Path) -> 
     assert told(tmp_path / "busy") == first
 
 
-@needs_native_step
 def test_a_run_costs_what_its_steps_take_on_a_typical_core() -> None:
     spec = load_space("add_vs_add_prod", "laptop_fair")
     # As measured on an idle machine, two runs at a time: 38 s at n_embed 24.
@@ -116,6 +115,14 @@ def test_a_run_costs_what_its_steps_take_on_a_typical_core() -> None:
     assert cost(spec, 24, 8000, 1000.0) == cost(spec, 24, 8000, 1.0)
     assert cost(spec, 24, 6000, 1.0) == pytest.approx(0.75 * cost(spec, 24, 8000, 1.0))
     assert cost(spec, 12, 8000, 1.0) < cost(spec, 24, 8000, 1.0) / 2
+
+
+def test_a_run_costs_the_same_where_the_native_step_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a budget such as that of `quick` would end a search before it can decide."""
+    monkeypatch.setattr("trainables.transformer.native.library", lambda: None)
+    spec = load_space("add_vs_add_prod", "laptop_fair")
+    assert spec.make_family().speed("cpu") is None
+    assert cost(spec, 24, 8000, 1000.0) == pytest.approx(38, rel=0.05)
 
 
 def test_a_run_of_a_family_with_unknown_speed_costs_what_was_measured() -> None:

@@ -212,6 +212,11 @@ class Family(ABC):
         """Return the speed of a core or a GPU, for estimates of time, or None to assume that of torch."""
         return None
 
+    def typical_speed(self, device: str) -> Speed | None:
+        """Return the speed by which a search weighs runs, or None to weigh them by measured seconds. It must be the
+        same on every machine, so that a search asks for the same runs."""
+        return None
+
     def check_files(self) -> None:  # noqa: B027 - most families need no files
         """Raise :class:`SettingsError` if a file or program that training needs is missing on this machine. Called
         before a sweep starts, and not when a stored sweep is read."""

@@ -23,7 +23,7 @@ from trainables.transformer.architecture import (
 )
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.initialization import scale_warning
-from trainables.transformer.native import NATIVE, SPEED, TORCH, can_train, missing
+from trainables.transformer.native import NATIVE, SPEED, TORCH, can_train, missing, supports
 from trainables.transformer.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -147,6 +147,9 @@ class TransformerFamily(Family):
 
     def speed(self, device: str) -> Speed | None:
         return SPEED if self.training_step(device) == NATIVE else None
+
+    def typical_speed(self, device: str) -> Speed | None:
+        return SPEED if supports(self.settings.model, self.settings.training, device) else None
 
     def compiles(self, device: str) -> bool:
         if not device.startswith("cuda"):

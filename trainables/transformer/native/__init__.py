@@ -40,10 +40,14 @@ def missing() -> tuple[str, str] | None:
     return None if native else (f"{SLOWER}, {why}", remedy)
 
 
+def supports(model: ModelSettings, training: TrainingSettings, device: str) -> bool:
+    """Return True if the native step has these settings, on any machine where it is installed."""
+    return device == "cpu" and model.activation in ACTIVATIONS and training.precision == "float32"
+
+
 def can_train(model: ModelSettings, training: TrainingSettings, device: str) -> bool:
-    """Return True if the native step supports these settings on this device."""
-    fits = model.activation in ACTIVATIONS and training.precision == "float32"
-    return device == "cpu" and fits and library() is not None
+    """Return True if the native step can train with these settings here."""
+    return supports(model, training, device) and library() is not None
 
 
 @functools.cache
