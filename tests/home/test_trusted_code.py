@@ -410,6 +410,7 @@ def test_rm_deletes_nothing_through_a_link(left: str, tmp_path: Path) -> None:
     others.mkdir(parents=True)
     (others / "precious").write_text("kept")
     (tmp_path / "home").mkdir()
+    in_folder(tmp_path, "home", "trust", "home", home=None).succeeded()  # With a link in it, it could not be trusted.
     (tmp_path / "home" / "sweeps").symlink_to(tmp_path / "others")
     refused = in_folder(tmp_path, "rm", "x", "--yes", home="home").refused()
     assert "is a link, which is not followed" in refused

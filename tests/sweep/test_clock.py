@@ -97,14 +97,12 @@ def busy(cores: int) -> Iterator[None]:
 @needs_native_step
 @pytest.mark.slow
 def test_a_real_sweep_of_two_slots_repeats_on_a_busy_machine(tmp_path: Path) -> None:
-    # Runs of half a second to three, which learn or not.
-    training = ["settings.training.steps=600", "settings.training.evaluate_every=100"]
-    spec = load_space("add_vs_add_prod", "smoke", ["seeds=8", "sizes=[8,12,16,24,32]", *training])
+    spec = load_space("add_vs_add_prod", "smoke", ["seeds=5", "sizes=[8,12,16,24]", "settings.training.steps=300"])
     run_here(spec, tmp_path / "idle", engine="ray")
     with busy(1):
         run_here(spec, tmp_path / "busy", engine="ray")
     first = told(tmp_path / "idle")
-    assert len(first) > 12
+    assert len(first) >= 10
     assert told(tmp_path / "busy") == first
 
 
