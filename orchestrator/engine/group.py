@@ -53,7 +53,7 @@ class _Member:
 
 class Group(Work):
     """Campaigns that share an engine's slots. An idle slot goes to the campaign that uses the smallest share of the
-    machine, among those that can use it; of equals, to the one that has waited for the longest time.
+    machine, among those that can use it. Of two with equal shares, the one that has waited longer gets it.
 
     Campaigns may have stacks of different resources. One whose stacks need more than an idle slot has waits until
     enough of the machine is idle at once, which may be when the others end.
@@ -77,8 +77,8 @@ class Group(Work):
         return [member.campaign for member in list(self._members.values())]
 
     def begin(self) -> bool:
-        """Go on with the courses whose campaigns have ended, and begin the first without any. Return True if there is
-        something to train. Call this before and after each ``execute`` of the engine."""
+        """Go on with the courses whose campaigns have ended. If none is being trained, begin the next. Return True if
+        there is something to train. Call this before and after each ``execute`` of the engine."""
         self._go_on()
         while self._coming and not (self._members or self._interrupted):
             self._begin_next()
@@ -92,8 +92,8 @@ class Group(Work):
             campaign.stopping = True
 
     def throw(self, error: Exception) -> bool:
-        """Raise an exception that left the engine in every course, and begin no other. Return False if there was no
-        course to raise it in."""
+        """Raise the exception with which the engine ended in every course, and begin no other. Return False if there
+        was no course to raise it in."""
         self._interrupted = True
         members, self._members = self._members, {}
         for member in members.values():

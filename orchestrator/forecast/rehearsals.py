@@ -13,9 +13,9 @@ from orchestrator.search.registry import METHODS
 from orchestrator.space.problem import problem_of
 from orchestrator.space.spec import SweepSpec
 
-LEARNED = 0.98
+LEARNED_ACCURACY = 0.98
 """Accuracy of runs in a rehearsal that are at or above the transition."""
-UNLEARNED = 0.2
+UNLEARNED_ACCURACY = 0.2
 """Accuracy of runs in a rehearsal that are below the transition."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
@@ -51,8 +51,8 @@ def played_to_the_end(
     """Return the number of further runs that a searcher requests by size, if runs learn from ``transitions`` on."""
 
     def tell(request: Request) -> None:
-        accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
-        searcher.tell(request, request.point(accuracy, UNLEARNED, seconds[request.size]))
+        accuracy = LEARNED_ACCURACY if request.size >= transitions[request.mix] else UNLEARNED_ACCURACY
+        searcher.tell(request, request.point(accuracy, UNLEARNED_ACCURACY, seconds[request.size]))
 
     for request in searcher.pending:
         tell(request)

@@ -78,7 +78,7 @@ def why_foreign(root: Path) -> str:
         return ""
     here = _place_of(root, _id_of(root))
     same_id = [known for known in _known() if known.id == here.id]
-    if any(known.path == here.path or known[2:] == here[2:] for known in same_id):
+    if any(known.path == here.path or (known.device, known.inode) == (here.device, here.inode) for known in same_id):
         return ""
     owner = root.stat().st_uid
     if owner not in (0, os.getuid()):
@@ -107,8 +107,8 @@ def check_own(root: Path) -> None:
 
 def claim(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     """Note that an existing directory is a home of this user, because a command of theirs begins or continues it.
-    ``warn`` hears if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if the home
-    cannot be written."""
+    ``warn`` gets a warning if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
+    the home cannot be written."""
     check_own(root)
     if flaw := _note(root):
         trust = command_line("home", "trust", root)
@@ -129,7 +129,8 @@ def trust_home(root: Path) -> str:
 def _note(root: Path) -> str:
     """Add a home to the list, and give it an id if it has none. Return why that is not possible, with a remedy, or "".
 
-    The list comes first: a command that finds the id finds it listed. If two commands begin a home, both ids are.
+    The id is listed before it is written, so a command that reads it finds it in the list. If two commands begin a home
+    at the same time, both ids are listed, and the one written last counts.
     """
     known = _id_of(root)
     here, path = _place_of(root, known or secrets.token_hex(16)), homes_list()

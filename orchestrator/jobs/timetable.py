@@ -1,9 +1,9 @@
 """Outcomes in the order in which a typical machine would have them, so that a plan asks for the same jobs anywhere.
 
 Two runs that train side by side end in an order that depends on what else the machine does. A plan that chooses its
-next jobs by the outcomes so far would then ask for others each time. A timetable stands between a campaign and such a
-plan. It gives every job a start and an end on a clock of its own, which counts the seconds that the steps of a run take
-on a typical core, and tells the plan each outcome at that end, not when it arrives.
+next jobs by the outcomes so far would then ask for other jobs each time. A timetable stands between a campaign and such
+a plan. It gives every job a start and an end on a clock of its own, which counts the seconds that the steps of a run
+take on a typical core, and tells the plan each outcome at that end, not when it arrives.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class _Entry:
 class Timetable(Plan):
     """Another plan, whose jobs start and end at typical times on ``slots`` slots.
 
-    An outcome waits for those of jobs that would have ended before it. While one waits, the slot of its run is idle:
-    this takes as long as the others are behind their time. Failures, and outcomes that need no training, are told at
-    once. After an interruption the clock starts anew, so a sweep that was interrupted may ask for other jobs.
+    An outcome waits for those of jobs that would have ended before it. While it waits, the slot of its run is idle,
+    until the other jobs have trained as far as a typical machine would have. Failures, and outcomes that need no
+    training, are told at once. After an interruption the clock starts anew, so a sweep that was interrupted may ask for
+    other jobs.
     """
 
     def __init__(self, plan: Plan, family: Family, speed: Speed, slots: int) -> None:
@@ -86,8 +87,8 @@ class Timetable(Plan):
         """True if the plan had no job at the last question, and knows no more since."""
 
     def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
-        """Return the jobs that have a place on the timetable, whatever the room. Which jobs are about to end is read
-        from the timetable, too."""
+        """Return the jobs that the timetable has chosen since the last call, or none if ``room`` is below 1. Their
+        number does not depend on ``room``, nor on ``ending``: the timetable knows which jobs are about to end."""
         self._go_on()
         if room < 1:
             return []

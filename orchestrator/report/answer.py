@@ -20,7 +20,7 @@ from orchestrator.transition.estimate import (
     synergy,
     transition,
 )
-from orchestrator.transition.evidence import LEARNED, Block, bar, has_learned
+from orchestrator.transition.evidence import LEARNED, Block, has_learned, least_accuracy
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from trainables.base import Arm, Family, Status, Words
 
@@ -268,7 +268,8 @@ def _mix_answers(
             spent=any(
                 run.outcome.steps >= family.steps(run.config)
                 for run in runs
-                if run.outcome.accuracy.get(spec.target, 0.0) < bar(run.outcome.floor.get(spec.target, 0.0), learned)
+                if run.outcome.accuracy.get(spec.target, 0.0)
+                < least_accuracy(run.outcome.floor.get(spec.target, 0.0), learned)
             ),
             recipe=mix.recipe,
             plain=mix.plain_name,

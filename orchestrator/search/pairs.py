@@ -1,4 +1,4 @@
-"""Default searcher, and its settings such as ``max_cost``.
+"""Default searcher, which chooses the comparison or transition that is next, and its settings such as ``max_cost``.
 
 First it asks for pairs of runs, to decide each comparison and certify a larger factor; then for single runs, to locate
 transitions.

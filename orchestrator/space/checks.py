@@ -14,7 +14,7 @@ from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.system.did_you_mean import did_you_mean, unknown
 from orchestrator.system.errors import UserError
-from orchestrator.transition.evidence import bar
+from orchestrator.transition.evidence import least_accuracy
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm
 from trainables.probes.base import Probe
@@ -46,7 +46,7 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
     if tables is None:
         return
     constant = float(np.bincount(tables[target].ravel()).max() / tables[target].size)
-    if (needed := bar(constant, learned)) - constant < CLEAR:
+    if (needed := least_accuracy(constant, learned)) - constant < CLEAR:
         yield Mistake(
             ("target",),
             f"cannot be measured: the best constant answer scores {constant:.2f} on {target}, and a run counts as "

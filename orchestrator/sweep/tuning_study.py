@@ -24,7 +24,7 @@ from orchestrator.space.tuning_settings import FIRST_SEED, NOTHING_BETTER, Tune,
 from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Status
 
-LEARNED = 0.8
+LEARNED_ACCURACY = 0.8
 """Validation accuracy of the target at which a run has learned."""
 SURE = 80
 """Minimum probability, in percent, that a trial's settings have a higher success rate than the original settings."""
@@ -41,12 +41,12 @@ def learning_point(run: Run, target: str) -> Point | None:
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:
-    """Return the interpolated step at which a curve, 0 at step 0, first reaches :data:`LEARNED`, or None."""
+    """Return the interpolated step at which a curve, 0 at step 0, first reaches :data:`LEARNED_ACCURACY`, or None."""
     step, accuracy = 0.0, 0.0
     for point in curve:
         reached = point.accuracy[task]
-        if reached >= LEARNED:
-            return step + (LEARNED - accuracy) / (reached - accuracy) * (point.step - step)
+        if reached >= LEARNED_ACCURACY:
+            return step + (LEARNED_ACCURACY - accuracy) / (reached - accuracy) * (point.step - step)
         step = float(point.step)
         accuracy = reached
     return None
@@ -79,7 +79,7 @@ class Trial:
     @property
     def steps(self) -> list[float]:
         """Steps to learn of the runs that learned."""
-        return [run.cost for run in self.runs.values() if run is not None and run.accuracy >= LEARNED]
+        return [run.cost for run in self.runs.values() if run is not None and run.accuracy >= LEARNED_ACCURACY]
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -106,7 +106,7 @@ class Study:
         self._cells = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 
         def trial(values: dict[str, float], *settings: tuple[str, float]) -> Trial:
-            requests = [Request(mix, size, seed, values=settings, until=LEARNED) for size, seed in self._cells]
+            requests = [Request(mix, size, seed, values=settings, until=LEARNED_ACCURACY) for size, seed in self._cells]
             return Trial(values, {request: results.get(request) for request in requests})
 
         others = spec.tune.trials - 1

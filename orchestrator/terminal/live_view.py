@@ -33,11 +33,11 @@ SOON_S = 1.0
 SLOW = 1.5
 """From this multiple of the planned time, the status says that runs take longer."""
 BAR_CELLS = 18
-UNLEARNED = ("·", "dim")
+UNLEARNED_SIGN = ("·", "dim")
 """Character and style for a size that did not learn. All three are flat, to look different from bars of probability."""
 OPEN = ("░", "yellow")
 """Character and style for a size that is not known yet."""
-LEARNED = ("━", "green")
+LEARNED_SIGN = ("━", "green")
 """Character and style for a size that learned."""
 HEIGHTS = "▁▂▃▄▅▆▇█"
 """Heights for the probability of the transition in a cell, relative to the most probable cell."""
@@ -256,9 +256,9 @@ def _posterior_bar(sizes: Sequence[int], posterior: Sequence[float], mix: MixPro
     for cell, share in zip(cells, shares, strict=True):
         sign, style = OPEN
         if mix.low is not None and sizes[cell][-1] <= mix.low:
-            sign, style = UNLEARNED
+            sign, style = UNLEARNED_SIGN
         elif mix.high is not None and sizes[cell][0] >= mix.high:
-            sign, style = LEARNED
+            sign, style = LEARNED_SIGN
         height = min(int(share / max(PROBABLE, *shares) * len(HEIGHTS)), len(HEIGHTS) - 1)
         bar.append(HEIGHTS[height] if share >= PROBABLE else sign, style)
     if posterior:

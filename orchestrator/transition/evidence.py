@@ -103,14 +103,14 @@ class Pair:
     baseline_learned: bool | None
 
 
-def bar(floor: float, learned: float = LEARNED) -> float:
+def least_accuracy(floor: float, learned: float = LEARNED) -> float:
     """Return the accuracy from which a run counts as learned. ``floor`` is the accuracy of the best constant answer."""
     return floor + learned * (1 - floor)
 
 
 def has_learned(accuracy: float, floor: float, settled: bool | None = None, learned: float = LEARNED) -> bool:
     """Return whether a run learned: as it was ``settled`` when the run ended early, else by its final accuracy."""
-    return accuracy >= bar(floor, learned) if settled is None else settled
+    return accuracy >= least_accuracy(floor, learned) if settled is None else settled
 
 
 def pair_of(block: Block, learned: Mapping[RunId, bool | None]) -> Pair | None:

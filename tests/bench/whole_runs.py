@@ -20,7 +20,7 @@ from unittest.mock import patch
 import torch
 
 from orchestrator.space.spaces import load_space
-from orchestrator.transition.evidence import bar
+from orchestrator.transition.evidence import least_accuracy
 from tests.bench.machine import describe
 from trainables.base import Arm, Family, Outcome
 from trainables.transformer import learner
@@ -50,7 +50,7 @@ def one_bit_moved(model: ModelSettings, where: Layout, generator: torch.Generato
 
 
 def learned(outcome: Outcome) -> bool:
-    return outcome.accuracy[TARGET] >= bar(outcome.floor[TARGET])
+    return outcome.accuracy[TARGET] >= least_accuracy(outcome.floor[TARGET])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

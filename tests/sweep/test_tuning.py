@@ -20,7 +20,7 @@ from orchestrator.home.run_files import read_outcome
 from orchestrator.record import mlflow_store
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec, differences
-from orchestrator.sweep.tuning_study import LEARNED, learned_at
+from orchestrator.sweep.tuning_study import LEARNED_ACCURACY, learned_at
 from orchestrator.system.errors import SweepError
 from tests.scripted import events
 from tests.sweep.sweeps import HASTE, only_sweep, printed, quiet, remembered, run_here, scripted, spec
@@ -60,7 +60,7 @@ def test_a_tuning_run_is_stored_and_ends_as_soon_as_it_has_learned(tmp_path: Pat
     wanted = logged(tmp_path)
     run_here(wanted, tmp_path)
     entries = tuning_runs(tmp_path)
-    assert {entry.request.until for entry in entries} == {LEARNED}
+    assert {entry.request.until for entry in entries} == {LEARNED_ACCURACY}
     for entry in entries:
         directory = Home(tmp_path).runs / entry.key
         assert read_outcome(directory) == entry.outcome

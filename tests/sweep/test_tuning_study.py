@@ -11,7 +11,7 @@ import pytest
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
-from orchestrator.sweep.tuning_study import LEARNED, SURE, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.sweep.tuning_study import LEARNED_ACCURACY, SURE, Study, Tuner, beats, learned_at, spread_values
 from orchestrator.transition.types import Point
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
@@ -26,7 +26,7 @@ def train(wanted: SweepSpec, request: Request) -> Point:
     """Return the outcome of a run of the logistic family, which reaches its accuracy at its first evaluation."""
     config = wanted.config(request)
     accuracy = LogisticLearner([config]).accuracy(config)
-    return request.point(accuracy, 0.0, 0.8 / accuracy if accuracy >= LEARNED else 0.0)
+    return request.point(accuracy, 0.0, 0.8 / accuracy if accuracy >= LEARNED_ACCURACY else 0.0)
 
 
 def run(
@@ -73,7 +73,7 @@ def test_the_written_settings_come_first_and_run_at_every_size() -> None:
     wanted = tuned_spec()
     tuner = Tuner(wanted)
     first = tuner.ask(100)
-    assert first == [Request("add", size, 1_000_000 + k, until=LEARNED) for size in (64, 96) for k in (0, 1)]
+    assert first == [Request("add", size, 1_000_000 + k, until=LEARNED_ACCURACY) for size in (64, 96) for k in (0, 1)]
     assert tuner.ask(100) == []  # The other trials wait for these outcomes.
     for request in first:
         tuner.tell(request, train(wanted, request))
@@ -85,7 +85,9 @@ def test_the_written_settings_come_first_and_run_at_every_size() -> None:
     [before] = tuner.progress()
     assert (before.done, before.runs_left) == (False, 2)
     second = tuner.ask(100)  # Runs of the smallest size come first.
-    assert [(run.size, run.seed, run.until) for run in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)]
+    assert [(run.size, run.seed, run.until) for run in second] == [
+        (64, 1_000_000 + k, LEARNED_ACCURACY) for k in (0, 1)
+    ]
     assert [dict(run.values) for run in second] == [others[0].values] * 2
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
 from orchestrator.transition.e_value import Growth, growth_of, log_evidence, log_growth
-from orchestrator.transition.evidence import Block, Direction, Pair, bar, counted
+from orchestrator.transition.evidence import Block, Direction, Pair, counted, least_accuracy
 from trainables.base import Parameters
 
 
@@ -163,8 +163,8 @@ def test_blocks_count_in_order_of_request_up_to_the_first_incomplete_one() -> No
 
 
 def test_the_threshold_is_a_share_of_the_score_above_the_best_constant_answer() -> None:
-    assert bar(0.2) == pytest.approx(0.84)
-    assert bar(0.5, 0.6) == pytest.approx(0.8)
+    assert least_accuracy(0.2) == pytest.approx(0.84)
+    assert least_accuracy(0.5, 0.6) == pytest.approx(0.8)
 
 
 CURVES: dict[str, Callable[[int], float]] = {
