@@ -165,18 +165,18 @@ def test_packages_import_only_from_packages_below_them() -> None:
     assert upward == set()
 
 
-LAB = (
+TRAINABLES = (
     ("contract",),
     ("base",),
     ("transformer", "reparametrization", "script"),
     ("tasks", "probes"),
     ("families",),
 )
-"""Packages of the lab from bottom to top. Each imports only from those before it, and none from its neighbors."""
+"""Packages of trainables from bottom to top. Each imports only from those before it, and none from its neighbors."""
 
 
 def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
-    height = {name: place for place, floor in enumerate(LAB) for name in floor}
+    height = {name: place for place, floor in enumerate(TRAINABLES) for name in floor}
     upward, existing = set(), set()
     for module, names in modules("trainables"):
         own = module.split(".")[1] if "." in module else None  # None for the package itself, which is above all.

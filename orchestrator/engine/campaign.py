@@ -1,10 +1,10 @@
-"""A running campaign: starts stacks and processes what comes of them. Engines call it; it does not depend on Ray.
+"""A running campaign: starts stacks, stores the results of their runs, and decides what to retry.
 
-It trains the jobs of a plan (jobs/plan.py) and does not know the question that they answer. When a run ends, its
-directory is written; then the plan gets the outcome. A crash between these steps loses nothing. A job whose run is in
-the home already goes through the same steps without training. If another sweep is training a run, the campaign waits
-for the result. A job that starts from the weights of another waits for it. Which stack starts next is decided in
-job_queue.py.
+Engines call it; it does not depend on Ray. It trains the jobs of a plan (jobs/plan.py) and does not know the question
+that they answer. When a run ends, its directory is written; then the plan gets the outcome. A crash between these steps
+loses nothing. A job whose run is in the home already goes through the same steps without training. If another sweep is
+training a run, the campaign waits for the result. A job that starts from the weights of another waits for it. Which
+stack starts next is decided in job_queue.py.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ class _Sweeps:
 def _drive(
     sweep: Sweep, extended: Sweep | None, drive: Drive, open_tracker: Callable[[], Tracker]
 ) -> Generator[Campaign, None, Answer]:
-    """Train a sweep that has its directory, print its answer and return it, as :func:`run_sweep`. A resumed sweep
-    comes by here, too. Yield the campaigns of its tuning and of its search."""
+    """Train a sweep that has its directory, print its answer and return it, as :func:`run_sweep`. This
+    is the way of a resumed sweep, too. Yield the campaigns of its tuning and of its search."""
     options = drive.options
     with ExitStack() as blocks:
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
