@@ -20,6 +20,7 @@ import pytest
 import typer
 
 from orchestrator.cli.main import describe
+from orchestrator.home.new_home import make_home
 from orchestrator.record.mlflow_store import DATABASE
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
@@ -262,6 +263,7 @@ def test_ui_serves_the_record_on_loopback_and_ends_its_servers(run: Program, uni
 @pytest.mark.slow
 def test_ui_completes_the_record_of_a_sweep_that_just_started(tmp_path: Path) -> None:
     """A sweep first leaves an empty file. MLflow's server would make tables in it at the same time as the sweep."""
+    make_home(tmp_path)
     (tmp_path / DATABASE).touch()
     with started("ui", "--home", tmp_path, "--port", free_port()) as server:
         try:
