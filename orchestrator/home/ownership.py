@@ -77,8 +77,7 @@ def why_foreign(root: Path) -> str:
     if not root.is_dir():
         return ""
     here = _place_of(root, _id_of(root))
-    same_id = [known for known in _known() if known.id == here.id]
-    if any(known.path == here.path or (known.device, known.inode) == (here.device, here.inode) for known in same_id):
+    if _is_listed(here):
         return ""
     owner = root.stat().st_uid
     if owner not in (0, os.getuid()):
@@ -87,8 +86,8 @@ def why_foreign(root: Path) -> str:
         return ""
     if flaw := list_flaw(homes_list()):
         return f"your list of homes does not count, because {flaw}"
-    if same_id:
-        return f"it is a copy of {same_id[-1].path}, or was moved from there"
+    if same_id := [known.path for known in _known() if known.id == here.id]:
+        return f"it is a copy of {same_id[-1]}, or was moved from there"
     return f"{homes_list()} does not list it" if here.id else "it was not made by a command of this version"
 
 
@@ -110,7 +109,8 @@ def claim(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     ``warn`` gets a warning if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
     the home cannot be written."""
     check_own(root)
-    if flaw := _note(root):
+    # In a new home, an id is not ours: an author who knows it could put another home in this place one day.
+    if flaw := _note(root, _id_of(root) if _is_listed(_place_of(root, _id_of(root))) else ""):
         trust = command_line("home", "trust", root)
         warn(f"{flaw}. Until then, later commands only read {root}. To continue there: `{trust}`")
 
@@ -120,19 +120,19 @@ def trust_home(root: Path) -> str:
     can write it, or "". Raises :class:`UserError` if that cannot be noted, and ``OSError`` if the home cannot be
     written."""
     Home(root).check_links()
-    if flaw := _note(root):
+    if flaw := _note(root, _id_of(root)):
         raise UserError(flaw)
     words = shared_words(root)
     return f"{root} {words}: what they write there counts as yours" if words else ""
 
 
-def _note(root: Path) -> str:
-    """Add a home to the list, and give it an id if it has none. Return why that is not possible, with a remedy, or "".
+def _note(root: Path, known: str) -> str:
+    """Add a home with a known id to the list, or give it an id if that is "". Return why that is not possible, with a
+    remedy, or "".
 
     The id is listed before it is written, so a command that reads it finds it in the list. If two commands begin a home
     at the same time, both ids are listed, and the one written last counts.
     """
-    known = _id_of(root)
     here, path = _place_of(root, known or secrets.token_hex(16)), homes_list()
     try:
         if here not in _known():
@@ -143,6 +143,12 @@ def _note(root: Path) -> str:
     if not flaw and not known:
         replace_whole(root / ID, here.id)
     return flaw
+
+
+def _is_listed(here: Place) -> bool:
+    """Return True if the list has a home with this id at this path, or with this directory at another."""
+    same_id = [known for known in _known() if known.id == here.id]
+    return any(known.path == here.path or (known.device, known.inode) == (here.device, here.inode) for known in same_id)
 
 
 def _known() -> list[Place]:

@@ -327,6 +327,22 @@ def test_a_directory_without_a_home_becomes_one(tmp_path: Path) -> None:
     assert (homes_list().stat().st_mode & 0o777, homes_list().parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+def test_a_new_home_does_not_keep_an_id_that_it_came_with(home: Home, tmp_path: Path) -> None:
+    """The author of a directory knows that id, and can put a home with it in the same place later."""
+    cloned = tmp_path / "clone"
+    cloned.mkdir()
+    (cloned / ID).write_text("0" * 32)
+    make_home(cloned)
+    own = (cloned / ID).read_text()
+    assert own != "0" * 32
+    make_home(cloned)
+    assert (cloned / ID).read_text() == own
+    shutil.rmtree(cloned)
+    shutil.copytree(home.root, cloned)
+    (cloned / ID).write_text("0" * 32)
+    assert "does not list it" in why_foreign(cloned)
+
+
 def test_two_commands_can_begin_a_home_at_once(tmp_path: Path) -> None:
     places = [tmp_path / f"home {number}" for number in range(20)]
     for place in places:
