@@ -224,15 +224,16 @@ class Campaign(Work):
         """Record an ended run and, unless it failed, store it with its files. Return False if the run is not in
         training. A run that was dropped meanwhile is only stored; one that was reported twice changes nothing."""
         run = self.table.get(key)
-        if run is None and outcome.status is not Status.FAILED and key in self.table.closing_keys:
+        dropped = self.table.closing_jobs.get(key)
+        if run is None and outcome.status is not Status.FAILED and dropped is not None:
             with self._watched():
-                self._store.put(key, outcome, files or {})
+                self._store.put(key, outcome, files or {}, donor=dropped.donor)
         if run is None or run.state is not RunState.TRAINING:
             return False
         with self._watched():
             trained_for = ""
             if outcome.status is not Status.FAILED:
-                outcome = self._store.put(key, outcome, files or {})
+                outcome = self._store.put(key, outcome, files or {}, donor=run.job.donor)
                 trained_for = self._store.trained_for(key)
             self._queue.take(run.job, outcome, trained_for)
             self._store.free(key)

@@ -138,7 +138,7 @@ class JobQueue:
     def _startable(self) -> list[TableRun]:
         """Return the runs that wait for a slot, most urgent first, except those that another worker still trains: they
         were dropped, and are wanted again."""
-        held = self.table.closing_keys
+        held = self.table.closing_jobs
         return [run for run in self.table.in_state(RunState.WAITING) if run.job.key not in held]
 
     def _continues(self, job: Job) -> bool:

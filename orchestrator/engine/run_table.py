@@ -155,9 +155,9 @@ class RunTable(dict[str, TableRun]):
         return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]
 
     @property
-    def closing_keys(self) -> set[str]:
-        """Keys of the runs in closing stacks."""
-        return {job.key for stack_id in self.closing for job in self.stacks[stack_id].jobs}
+    def closing_jobs(self) -> dict[str, Job]:
+        """Jobs of the runs in closing stacks, by key."""
+        return {job.key: job for stack_id in self.closing for job in self.stacks[stack_id].jobs}
 
     def remove_stack(self, stack_id: str) -> Stack:
         """Remove and return a stack whose worker has ended."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 from orchestrator.history.journal import Ended, Journal, Memory, recall
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
-from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import CODE, SweepSpec, differences, differences_text
@@ -108,8 +107,8 @@ def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list
     already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
     for key, request in sweep.spec.requests_by_key().items():
         # An archive's run may say that it is of this sweep. It is found like a run of another one.
-        origin = None if key in already or store.is_imported(key) else read_origin(store.directory(key))
-        if origin is not None and origin.sweep == sweep.id and (outcome := store.find(key)) is not None:
+        is_own = key not in already and store.has(key) and not store.trained_for(key)
+        if is_own and (outcome := store.find(key)) is not None:
             adopted.append(sweep.run(key, request, outcome))
             journal.append(Ended.of(adopted[-1]))
     return adopted

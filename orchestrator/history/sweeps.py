@@ -18,6 +18,7 @@ from orchestrator.history.journal import SCHEMA, Begun, Ended, Entry, Journal, M
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
 from orchestrator.home.run_files import ProbeResult, read_results, read_run
+from orchestrator.home.run_store import RunStore
 from orchestrator.home.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
 from orchestrator.jobs.plan import Setup
 from orchestrator.search.base import Request
@@ -128,6 +129,7 @@ def recall_sweep(sweep: Sweep) -> Memory:
     misfits: list[str] = []
     lost: list[str] = []
     runs: list[Run] = []
+    is_imported = files.is_imported
     for line in _last_of_each_run(lines):
         directory = files.home.runs / line.key
         outcome = line.failure or read_run(directory)
@@ -136,7 +138,8 @@ def recall_sweep(sweep: Sweep) -> Memory:
             lost.append(line.key)
             continue
         try:
-            run = sweep.run(line.key, line.request, outcome, line.trained_for, line.at)
+            origin = line.trained_for if is_imported or line.failure else _origin(sweep, line)
+            run = sweep.run(line.key, line.request, outcome, origin, line.at)
             _check_tasks_of(run)
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             misfits.append(
@@ -155,6 +158,13 @@ def recall_sweep(sweep: Sweep) -> Memory:
         damaged=(*damaged, *misfits),
         lost=tuple(lost),
     )
+
+
+def _origin(sweep: Sweep, line: Ended) -> str:
+    """Return the sweep that a run was trained for, as in the journal, unless an archive has brought the run since then,
+    in the place of a damaged one."""
+    store = RunStore(sweep.files.home, sweep.id)
+    return (store.is_imported(line.key) and store.trained_for(line.key)) or line.trained_for
 
 
 def _last_of_each_run(lines: Iterable[Entry | str]) -> Iterable[Ended]:

@@ -93,11 +93,14 @@ class RunStore:
         self.delete(key)
         return None
 
-    def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> Outcome:
+    def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes], *, donor: str = "") -> Outcome:
         """Store a run that ended, unless another sweep has stored it first. Return the stored outcome.
 
-        ``files`` are its weights, arrays and probe results by path in its directory.
+        ``files`` are its weights, arrays and probe results by path in its directory. ``donor`` is the key of the run
+        whose weights it started from, or "". If they came with an archive, or this sweep did with its checkpoints,
+        somebody else may have trained a part of this run: then it is marked, too.
         """
+        is_imported = self.home.sweep(self.sweep_id).is_imported or (donor != "" and self.is_imported(donor))
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
@@ -106,6 +109,8 @@ class RunStore:
             write_origin(directory, self.sweep_id, self.source)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
+            if is_imported:  # With the name of this sweep, for which the run is still one that it has trained.
+                (directory / IMPORTED).write_text(self.sweep_id, encoding="utf-8")
         # Read back, because another sweep may have stored the run first.
         return read_outcome(self.directory(key))
 
@@ -117,14 +122,23 @@ class RunStore:
         """
         origin = read_origin(self.directory(key))
         if self.is_imported(key):
+            if self.sweep_id and self._marked_by(key) == self.sweep_id:
+                return ""
             return f"{'' if origin is None else origin.sweep} (imported)".strip()
         if origin is None or not origin.sweep:
             return UNKNOWN  # In a home that was copied from somebody else, for example.
         return "" if origin.sweep == self.sweep_id else origin.sweep
 
     def is_imported(self, key: str) -> bool:
-        """Return True for a stored run that came with an archive."""
+        """Return True for a stored run that came with an archive, or continued from what came with one."""
         return is_file(self.directory(key) / IMPORTED)
+
+    def _marked_by(self, key: str) -> str:
+        """Return the sweep that trained an imported run from what came with an archive, "" if the run itself came."""
+        try:
+            return read_text(self.directory(key) / IMPORTED, LONGEST_CLAIM)
+        except (FileNotFoundError, ValueError):
+            return ""
 
     def source_of(self, key: str) -> str:
         """Return the hash of the source of the family that trained a stored run, or "" if it is unknown."""

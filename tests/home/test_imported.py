@@ -169,6 +169,49 @@ def test_only_an_import_can_be_ones_own(run: Program, tmp_path: Path) -> None:
     assert "leave it out of `home export`" in message
 
 
+def test_a_run_that_an_archive_brings_in_the_place_of_a_lost_one_is_shown_as_imported(
+    tmp_path: Path, run: Program
+) -> None:
+    """The journal still says that the sweep has trained it."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    own = write_sweep(home, wanted).id
+    file, keys = forged(tmp_path, own, wanted)
+    shutil.rmtree(home.runs / min(keys))
+    import_home(home, file, pytest.fail)
+    assert "\nfinished, 1 run imported, started" in run("status", own, "--home", home.root).succeeded()
+    assert [run.trained_for for run in read_sweep(home, own).runs if run.is_imported] == [f"{own} (imported)"]
+
+
+def test_what_a_sweep_trains_from_checkpoints_of_an_archive_is_imported_for_other_sweeps(
+    stopped: Stopped, tmp_path: Path, run: Program
+) -> None:
+    """Their author may have trained those models on the answers up to the last step."""
+    file, home, known = tmp_path / "theirs.tar.gz", Home(tmp_path / "here"), RunStore(stopped.home).stored_keys()
+    export_home(stopped.home, file)
+    import_home(home, file, pytest.fail)
+    words, theirs = ("run", stopped.space, "--engine=local", "--home", home.root), stopped.files.id
+    run(*words, "--resume", theirs).succeeded()
+    trained = {key for key, origin in origins(home, theirs).items() if not origin} - {*known}
+    assert trained
+    run(*words).succeeded()
+    [own] = {*home.sweep_ids()} - {theirs}
+    assert {origins(home, own)[key] for key in trained} == {f"{theirs} (imported)"}
+    assert {RunStore(home, theirs).trained_for(key) for key in trained} == {""}
+
+
+def test_a_run_that_starts_from_the_weights_of_an_imported_one_is_imported_for_other_sweeps(tmp_path: Path) -> None:
+    home, wanted = Home(tmp_path / "home"), spec(mixes=["add"], sizes=[8], seeds=1)
+    file, [donor] = forged(tmp_path, "theirs-20260101-000000-0000", wanted)
+    import_home(home, file, pytest.fail)
+    [config] = runs_of(wanted)
+    RunStore(home, "own").put("second", outcome_of(config), {}, donor=donor)
+    RunStore(home, "own").put("third", outcome_of(config), {}, donor="second")
+    RunStore(home, "own").put("alone", outcome_of(config), {})
+    for key, elsewhere in (("second", "own (imported)"), ("third", "own (imported)"), ("alone", "own")):
+        assert RunStore(home, "other").trained_for(key) == elsewhere
+        assert RunStore(home, "own").trained_for(key) == ""
+
+
 def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = True, claims: str = "") -> str:
     """Import a sweep of somebody else with all of its runs, and return its id. If it ``claims`` a sweep, its journal
     says that another sweep has trained them."""
