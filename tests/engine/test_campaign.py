@@ -14,7 +14,7 @@ from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.history.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
-from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Stack
@@ -153,6 +153,22 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
     campaign.stack_ended(first.id)
     assert campaign.next_stack() is None
     assert len(campaign.training) == 2
+
+
+def test_a_run_that_continues_an_imported_phase_is_marked(files: Path) -> None:
+    """Somebody else may have trained the first phase on what the second is asked."""
+    then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
+    campaign = make(files, slots=1, mixes=["add", then], sizes=[16], seeds=1, resources={"max_stack": 1})
+    store, ended = RunStore(Home(files.parents[2]), "other"), dict[str, str]()
+    while (stack := campaign.next_stack()) is not None:
+        [job] = stack.jobs
+        campaign.ended(job.key, GOOD, {WEIGHTS: b""})
+        campaign.stack_ended(stack.id)
+        ended[job.key] = job.donor
+        if not job.donor:
+            (store.directory(job.key) / IMPORTED).touch()
+    [second] = [key for key, donor in ended.items() if donor]
+    assert store.is_imported(second)
 
 
 def test_a_stack_whose_runs_have_ended_frees_its_slot(files: Path) -> None:
