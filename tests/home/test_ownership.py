@@ -245,7 +245,7 @@ def test_runs_of_a_home_of_somebody_else_are_taken_as_imported(
     with pytest.raises(UserError) as refused:
         run_here(SMALL, place)
     for command in str(refused.value).split("`")[3::2]:
-        run(*shlex.split(command)[2 if "-m" not in command else 3 :]).succeeded()
+        run(*shlex.split(command)[1 if "-m" not in command else 3 :]).succeeded()
     [sweep] = o.sweeps(tmp_path / "results").itertuples()
     assert sweep.imported
 
