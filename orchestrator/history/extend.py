@@ -60,7 +60,8 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
                 f"search.{name} is {now:g} but was {before:g} in {older.id}, and its evidence is only valid with that "
                 f"value. Set search.{name}={before:g}, or {NEW_QUESTION}"
             )
-    family, former = spec.make_family(), older.spec.make_family()
+    family = spec.make_family()
+    former = older.spec.make_family()
 
     def is_the_same(run: RunId) -> bool:
         request = Request(*run)

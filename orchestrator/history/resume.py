@@ -104,7 +104,9 @@ def whole_runs(sweep: Sweep) -> Memory:
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Run]:
     """Add runs that were stored before a crash to a sweep's journal, and return them."""
-    already, store, adopted = set(known), RunStore(sweep.files.home, sweep.id), []
+    already = set(known)
+    store = RunStore(sweep.files.home, sweep.id)
+    adopted: list[Run] = []
     for key, request in sweep.spec.requests_by_key().items():
         # An archive's run may say that it is of this sweep. It is found like a run of another one.
         is_own = key not in already and store.has(key) and not store.trained_for(key)

@@ -133,7 +133,8 @@ def _note(root: Path, known: str) -> str:
     The id is listed before it is written, so a command that reads it finds it in the list. If two commands begin a home
     at the same time, both ids are listed, and the one written last counts.
     """
-    here, path = _place_of(root, known or secrets.token_hex(16)), homes_list()
+    here = _place_of(root, known or secrets.token_hex(16))
+    path = homes_list()
     try:
         if here not in _known():
             add_to_list(path, here)

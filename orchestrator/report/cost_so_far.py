@@ -24,7 +24,7 @@ class Cost:
 
     Attributes:
         spent_s: Seconds of the ``runs`` trained for the sweep.
-        found_s: Seconds that the ``found`` reused runs took to train.
+        reused_s: Seconds that the ``reused`` runs took to train, for other sweeps.
         grid_s: Seconds of all ``grid_runs`` runs of the whole grid, or None before the first run has ended.
         grid_seeds: Number of seeds at each size of the grid: all of a sweep by grid, else at most :data:`GRID_SEEDS`.
     """
@@ -34,13 +34,13 @@ class Cost:
     runs: int
     grid_runs: int
     grid_seeds: int
-    found_s: float = 0.0
-    found: int = 0
+    reused_s: float = 0.0
+    reused: int = 0
 
     @property
     def share(self) -> float | None:
         """Seconds of the runs that ended, including reused runs, relative to the grid's."""
-        return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
+        return (self.spent_s + self.reused_s) / self.grid_s if self.grid_s else None
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
@@ -69,7 +69,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
         phases_s = sum(spent for run, spent in ended if run.config.label not in spec.mix_named)
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
     spent_s = sum(spent for run, spent in ended if not run.trained_for)
-    found_s = sum(spent for _, spent in ended) - spent_s
+    reused_s = sum(spent for _, spent in ended) - spent_s
     reused = sum(bool(run.trained_for) for run, _ in counted)
     grid_runs = grid_seeds * len(spec.cells)
-    return Cost(spent_s, grid_s, len(counted) - reused, grid_runs, grid_seeds, found_s, reused)
+    return Cost(spent_s, grid_s, len(counted) - reused, grid_runs, grid_seeds, reused_s, reused)

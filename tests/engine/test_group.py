@@ -104,8 +104,8 @@ class Narrow(JobList):
     width = 99
 
     def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
-        asked = len(self._jobs) - len(self._next)
-        return super().ask(min(room, self.width - (asked - len(self.outcomes))))
+        given = len(self._jobs) - len(self._next)
+        return super().ask(min(room, self.width - (given - len(self.outcomes))))
 
 
 class Sweeps:

@@ -38,9 +38,9 @@ def write(place: Path, name: str, settings: dict[str, object] | None = None, **c
 def sweeps(home: Path) -> dict[str, str]:
     """Return the only sweep of each space, by the space's name."""
     ids = Home(home).sweep_ids()
-    found = {sweep_id.rsplit("-", 3)[0]: sweep_id for sweep_id in ids}
-    assert len(found) == len(ids)
-    return found
+    id_of = {sweep_id.rsplit("-", 3)[0]: sweep_id for sweep_id in ids}
+    assert len(id_of) == len(ids)
+    return id_of
 
 
 def runs(home: Path) -> dict[str, int]:
@@ -76,8 +76,8 @@ def test_sweeps_of_several_spaces_run_on_one_engine(workplace: Path) -> None:
 def test_a_quiet_command_prints_the_answers_with_their_names(workplace: Path) -> None:
     spaces = [write(workplace, name) for name in NAMES]
     output = command("run", *spaces, "--engine=local", "--quiet").succeeded()
-    found = re.findall(r"^(\w+): Does PROD help ADD\?$", output, re.MULTILINE)
-    assert found == list(NAMES)
+    headings = re.findall(r"^(\w+): Does PROD help ADD\?$", output, re.MULTILINE)
+    assert headings == list(NAMES)
     assert "seed 0" not in output
 
 

@@ -13,12 +13,12 @@ def cost(total: Cost) -> str:
     """Return ``8 runs trained for 3 min 54 s; every size with 3 seeds (24 runs) would take about 12 min ...``."""
     spent = "less than a second" if total.spent_s < 1 else duration(total.spent_s)
     text = f"{counted(total.runs, 'run')} trained for {spent}"
-    if total.found:
-        text += f", and {total.found} reused (trained for {duration(total.found_s)})"
+    if total.reused:
+        text += f", and {total.reused} reused (trained for {duration(total.reused_s)})"
     grid, seeds = counted(total.grid_runs, "run"), counted(total.grid_seeds, "seed")
     if total.grid_s is None or total.share is None or total.grid_s < 1:
         whole = f"; every size with {seeds} would be {grid}"
-        return text + whole if total.runs + total.found < total.grid_runs else text
+        return text + whole if total.runs + total.reused < total.grid_runs else text
     times = bare(1 / total.share)
     longer = "" if total.share >= 1 or times == "1.0" else f", {times} times as long"
     return f"{text}; every size with {seeds} ({grid}) would take about {duration(total.grid_s)}{longer}"
