@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -30,13 +30,6 @@ def local(resources: Resources) -> LocalEngine:
 @every_check
 def test_the_local_engine_keeps_the_contract(check: Check, tmp_path: Path) -> None:
     check(Bench(local, tmp_path / "home", in_driver=True))
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[RaySession]:
-    """A Ray for all checks."""
-    with RaySession(kept=True) as kept:
-        yield kept
 
 
 @pytest.mark.slow

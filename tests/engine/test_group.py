@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -81,13 +81,6 @@ def test_the_local_engine_keeps_the_contract_with_a_group(check: Callable[[Bench
 @every_check
 def test_processes_keep_the_contract_with_a_group(check: Callable[[Bench], None], tmp_path: Path) -> None:
     check(Bench(lambda _: InGroup(ProcessEngine()), tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[RaySession]:
-    """A Ray for all checks."""
-    with RaySession(kept=True) as kept:
-        yield kept
 
 
 @pytest.mark.slow
