@@ -38,12 +38,14 @@ class _Entry:
         parts: The runs that train for it, its own first.
         start: When it starts, in seconds, or None while it waits for a slot.
         outcome: Its outcome, or None until it has one. The plan does not know it yet.
+        is_given: True if the campaign has the job.
     """
 
     job: Job
     parts: tuple[_Part, ...]
     start: float | None = None
     outcome: Outcome | None = None
+    is_given: bool = False
 
     @property
     def seconds(self) -> float:
@@ -81,10 +83,6 @@ class Timetable(Plan):
         """Jobs that the plan waits for, in the order in which it asked for them."""
         self._steps: dict[str, int] = {}
         """Steps that each run has trained at least, also of those whose weights another job starts from."""
-        self._asked: list[Job] = []
-        """Jobs that :meth:`ask` returns next."""
-        self._waits = False
-        """True if the plan had no job at the last question, and knows no more since."""
 
     def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
         """Return the jobs that the timetable has chosen since the last call, or none if ``room`` is below 1. Their
@@ -92,15 +90,16 @@ class Timetable(Plan):
         self._go_on()
         if room < 1:
             return []
-        asked, self._asked = self._asked, []
-        return asked
+        entries = [entry for entry in self._entries.values() if not entry.is_given]
+        for entry in entries:
+            entry.is_given = True
+        return [entry.job for entry in entries]
 
     def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
         entry = self._entries.get(key)
         self._steps[key] = outcome.steps
         if entry is None or outcome.status is Status.FAILED or trained_for:
             self._entries.pop(key, None)
-            self._waits = False
             self._plan.tell(key, outcome, trained_for)
         else:
             entry.outcome = outcome
@@ -139,7 +138,6 @@ class Timetable(Plan):
             self._now = self._least_end(entry)
             del self._entries[entry.job.key]
             assert entry.outcome is not None, "only a job with an outcome ends"
-            self._waits = False
             self._plan.tell(entry.job.key, entry.outcome, "")
             self._start()
 
@@ -148,14 +146,11 @@ class Timetable(Plan):
         for key, entry in list(self._entries.items()):
             if not self._plan.wants(entry.job):
                 del self._entries[key]
-                self._waits = False
-        while (room := self._slots - len(self._entries)) > 0 and not (self._waits and self._entries):
+        while (room := self._slots - len(self._entries)) > 0:
             jobs = [job for job in self._plan.ask(room, self._ending()) if job.key not in self._entries]
-            self._entries.update({job.key: self._entry(job) for job in jobs})
-            self._asked += jobs
-            self._waits = not jobs
-            if self._waits:
+            if not jobs:
                 break
+            self._entries.update({job.key: self._entry(job) for job in jobs})
         for entry in list(self._entries.values())[: self._slots]:
             if entry.start is None:
                 entry.start = self._now
@@ -164,9 +159,14 @@ class Timetable(Plan):
         runs = [job.run]
         while (start := runs[-1].start) is not None:
             runs.append(start.donor)
-        family, speed = self._family, self._speed
-        parts = (_Part(family.key(run), family.steps(run), typical_seconds(family, speed, run)) for run in runs)
-        return _Entry(job, tuple(parts))
+        return _Entry(job, tuple(map(self._part, runs)))
+
+    def _part(self, run: RunConfig) -> _Part:
+        family = self._family
+        return _Part(family.key(run), family.steps(run), typical_seconds(family, self._speed, run))
+
+    def _started(self) -> list[_Entry]:
+        return [entry for entry in self._entries.values() if entry.start is not None]
 
     def _least_end(self, entry: _Entry) -> float:
         """Return the earliest time at which a job can end, which is the time of its end once it has its outcome."""
@@ -176,14 +176,12 @@ class Timetable(Plan):
     def _next_to_end(self) -> _Entry | None:
         """Return the job that ends next, or None if it is not known yet. Of two that end at the same time, the one that
         was asked for first is the next."""
-        started = [entry for entry in self._entries.values() if entry.start is not None]
-        first = min(started, key=self._least_end, default=None)
+        first = min(self._started(), key=self._least_end, default=None)
         return first if first is not None and first.outcome is not None else None
 
     def _ending(self) -> list[str]:
         """Return the keys of the jobs that are about to end if they train all their steps."""
-        started = [entry for entry in self._entries.values() if entry.start is not None]
-        return [entry.job.key for entry in started if self._left(entry) < ENDING * entry.seconds]
+        return [entry.job.key for entry in self._started() if self._left(entry) < ENDING * entry.seconds]
 
     def _left(self, entry: _Entry) -> float:
         assert entry.start is not None, "a job that has not started is not about to end"

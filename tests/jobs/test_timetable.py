@@ -162,6 +162,14 @@ def test_a_job_that_is_not_wanted_any_more_leaves_its_slot_to_another() -> None:
     assert plan.told == [THIRD.key, LONG.key]
 
 
+def test_a_job_that_is_not_wanted_any_more_is_not_given() -> None:
+    plan = Told(LONG, SHORT, THIRD)
+    table = timed(plan)
+    assert table.ask(0) == []
+    plan.unwanted.add(LONG.key)
+    assert table.ask(2) == [SHORT, THIRD]
+
+
 def test_a_job_takes_the_time_of_the_runs_whose_weights_it_starts_from_too() -> None:
     donor = job(30)
     second = job(8, donor=donor)
