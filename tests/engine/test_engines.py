@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,10 +15,12 @@ from orchestrator.engine.messages import StackReport
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.work import Work
+from orchestrator.jobs.plan import Job
 from orchestrator.jobs.resources import Resources
 from tests.engine.processes import ProcessEngine, Reply, Worker
 from tests.engine.suite import CHECKS, Bench
 from tests.engine.threads import ThreadEngine
+from tests.scripted import events
 
 Check = Callable[[Bench], None]
 every_check = pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
@@ -36,6 +39,30 @@ def test_the_local_engine_keeps_the_contract(check: Check, tmp_path: Path) -> No
 @every_check
 def test_the_ray_engine_keeps_the_contract(check: Check, tmp_path: Path, session: RaySession) -> None:
     check(Bench(lambda resources: RayEngine(session), tmp_path / "home"))
+
+
+@pytest.mark.slow
+def test_ray_keeps_the_processes_of_slots_that_wait(tmp_path: Path, session: RaySession) -> None:
+    """A search that waits for both runs of a pair leaves all slots idle, and starting a process takes seconds."""
+    bench = Bench(lambda resources: RayEngine(session), tmp_path / "home")
+    campaign = bench.begin({"steps": 2, "meet": 2, "pace_s": 0.5}, sizes=[8, 16], seeds=4)
+    ask = campaign.plan.ask
+    idle_since = time.monotonic()
+
+    def ask_in_pairs(room: int, ending: Collection[str] = ()) -> Sequence[Job]:
+        nonlocal idle_since
+        now = time.monotonic()
+        if any(run.outcome is None for run in campaign.table.values()):
+            idle_since = now
+        return ask(room, ending) if now - idle_since > 0.5 else []
+
+    with patch.object(campaign.plan, "ask", ask_in_pairs):
+        bench.drive(campaign)
+    seen = events(bench.log)
+    both = {event.process for event in seen}
+    assert len(both) == 2
+    for seed in range(4):
+        assert {event.process for event in seen if event.seed == seed} == both
 
 
 def processes(resources: Resources) -> ProcessEngine:

@@ -91,6 +91,23 @@ def test_ray_keeps_the_contract_with_a_group(
     check(Bench(lambda _: InGroup(RayEngine(session)), tmp_path / "home"))
 
 
+@pytest.mark.slow
+def test_idle_processes_of_one_sweep_do_not_keep_another_waiting(tmp_path: Path, session: RaySession) -> None:
+    """The second sweep needs all cores for each of its stacks, and the first has processes that hold one each."""
+    sweeps = []
+    with RayEngine(session) as engine:
+        cores = engine.slots(Resources(cpu_per_stack=1))
+        for name, cpus in (("narrow", 1), ("wide", cores), ("narrow again", 1)):
+            space = scripted(tmp_path / name, {"steps": 2}, resources={"max_stack": 1, "cpu_per_stack": cpus})
+            sweeps.append(campaign_of(create_sweep(space, Home(tmp_path / "home"))))
+        group = Group([only(campaign) for campaign in sweeps], engine.slots)
+        while group.begin():
+            engine.execute(group)
+    for campaign in sweeps:
+        assert campaign.flaws == []
+        assert {run.outcome.status for run in campaign.table.values() if run.outcome} == {Status.FINISHED}
+
+
 class Narrow(JobList):
     """A list that wants at most ``width`` jobs at the same time."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray import tune
 from ray.tune import Callback, Stopper
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
@@ -22,6 +23,8 @@ from orchestrator.engine.work import Work
 
 STACK = "stack"
 """Key of a stack's id in the configuration of its trial."""
+MOST_IDLE = 10_000
+"""More processes than a machine has slots."""
 
 
 class NotPickled:
@@ -59,11 +62,35 @@ class SlotScheduler(FIFOScheduler):
 
     Tune's FIFO scheduler also moves a trial that waits for a new process to any actor that becomes free, and drops the
     new process. If runs are shorter than the start of a process, a single slot then does all the work.
+
+    Tune also ends a process whose trial has ended, unless another trial waits for it or all others are busy. A search
+    often asks for the next runs only when several have ended, and a new process takes some ten seconds of a core. With
+    ``keeps_idle``, idle processes stay until a trial needs other resources. A cluster would keep idle nodes for them.
     """
+
+    def __init__(self, *, keeps_idle: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # the base has no types
+        self._keeps_idle = keeps_idle
+        self._kept: tune.PlacementGroupFactory | None = None
+        """Resources of the idle processes that stay."""
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """Return no trial, so that the controller starts the pending trials."""
+        pending = [trial for trial in tune_controller.get_live_trials() if trial.status == Trial.PENDING]
+        needs = {trial.placement_group_factory for trial in pending}
+        if self._keeps_idle and needs and needs != {self._kept}:
+            # An idle process of one kind would keep trials of another kind waiting.
+            self._keep(needs.pop() if len(needs) == 1 else None, tune_controller)
         return None
+
+    def _keep(self, needs: tune.PlacementGroupFactory | None, tune_controller: TuneController) -> None:
+        """Let Tune keep idle processes with these resources alone."""
+        cache = tune_controller._actor_cache
+        if self._kept is not None:
+            cache.decrease_max(self._kept, MOST_IDLE)
+        if needs is not None:
+            cache.increase_max(needs, MOST_IDLE)
+        self._kept = needs
 
 
 class StackCallback(NotPickled, Callback, Stopper):

@@ -114,7 +114,7 @@ class RayEngine(Engine):
             trainable,
             tune_config=tune.TuneConfig(
                 search_alg=StackSearcher(work),
-                scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
+                scheduler=SlotScheduler(keeps_idle=not self._session.address),
                 num_samples=-1,
                 reuse_actors=True,
                 trial_name_creator=lambda trial: str(job_of(trial)),
