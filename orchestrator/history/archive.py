@@ -214,7 +214,10 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
     """
     if not path.is_file():
         raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
+    size = _checked_size(path)
     make_home(home.root, warn)
+    if size > (free := shutil.disk_usage(home.root).free):
+        raise UserError(f"{path} has {size} bytes of content, but the disk of {home.root} has {free} free")
     remove_abandoned(home.root, ".import-*")
     with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
         staged = Home(Path(directory))
@@ -297,21 +300,32 @@ def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
     return len(known) < len(lines) and lines[: len(known)] == known
 
 
-def _unpack(path: Path, staged: Home) -> None:
-    """Write the members of an archive below a directory. Raises :class:`UserError` if the file is damaged or not an
-    archive, or contains anything except files of runs and sweeps."""
+def _checked_size(path: Path) -> int:
+    """Return the bytes of an archive's content. The whole archive is checked before anything is made in a home.
+
+    Raises:
+        UserError: if the file is damaged or not an archive of this version, or contains anything except files of runs
+            and sweeps.
+    """
     names: set[str] = set()
-    needed = 0
-    for member, _ in _members(path):  # The whole archive is checked before anything is written.
+    size, layout = 0, b""
+    for member, data in _members(path):
         if member.name in names:
             raise UserError(f"{path} contains {member.name} twice; nothing was imported")
+        if member.name == MARK:
+            layout = data.read(len(LAYOUT) + 1)
         names.add(member.name)
-        needed += member.size
-    if needed > (free := shutil.disk_usage(staged.root).free):
-        raise UserError(f"{path} has {needed} bytes of content, but the disk of {staged.root.parent} has {free} free")
+        size += member.size
     folders = {parent for name in names for parent in map(str, PurePosixPath(name).parents)}
     if both := sorted(folders & names):
         raise UserError(f"{path} contains {both[0]} as a file and as a directory; nothing was imported")
+    if layout != LAYOUT:
+        raise UserError(f"{path} is not an exported home, or was written by a later version of the program")
+    return size
+
+
+def _unpack(path: Path, staged: Home) -> None:
+    """Write the members of a checked archive below a directory."""
     for member, data in _members(path):
         target = staged.root / member.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -319,9 +333,6 @@ def _unpack(path: Path, staged: Home) -> None:
             shutil.copyfileobj(data, file)
         written = min(member.mtime, time.time())
         os.utime(target, (written, written))
-    mark = staged.root / MARK
-    if not mark.is_file() or mark.read_bytes() != LAYOUT:
-        raise UserError(f"{path} is not an exported home, or was written by a later version of the program")
 
 
 class _Member(tarfile.TarInfo):

@@ -194,7 +194,7 @@ def test_a_file_with_unsafe_paths_is_refused(name: str, tmp_path: Path) -> None:
         add(new, name, b"", tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE)
     with pytest.raises(UserError, match=r"not a (plain )?file"):
         import_home(Home(tmp_path / "new"), file, pytest.fail)
-    assert os.listdir(tmp_path / "new") == [ID]
+    assert not (tmp_path / "new").exists()
     assert not (tmp_path / "outside").exists()
 
 
@@ -408,4 +408,4 @@ def test_a_file_of_an_impossible_time_is_refused(time: str, tmp_path: Path) -> N
         new.addfile(member, io.BytesIO())
     with pytest.raises(UserError, match=r"impossible time; nothing was imported|damaged or not an exported home"):
         import_home(Home(tmp_path / "new"), file, pytest.fail)
-    assert os.listdir(tmp_path / "new") == [ID]
+    assert not (tmp_path / "new").exists()

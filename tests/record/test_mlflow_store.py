@@ -65,7 +65,7 @@ def test_a_database_that_another_user_can_exchange_is_not_opened(has_database: b
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
-@pytest.mark.parametrize("words", [["sync"], ["sync", "--rebuild"], ["ui"], ["rm", "logistic", "--yes"]])
+@pytest.mark.parametrize("words", [["sync"], ["sync", "--rebuild"], ["rm", "logistic", "--yes"]])
 def test_commands_leave_the_database_in_a_home_of_another_user_alone(words: list[str], tmp_path: Path) -> None:
     write_sweep(Home(tmp_path / "home"))
     make_database(tmp_path / "home" / DATABASE)

@@ -80,7 +80,7 @@ def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) ->
         run_here(sweep, tmp_path, console=console)
     asking.join()
     files = only_sweep(tmp_path)
-    assert "Stop requested" in printed(console)
+    assert f"A stop of {files.id} was requested" in printed(console)
     assert f"--resume {files.id}" in printed(console)
     assert len(ended(tmp_path)) < 6
     # The page of all sweeps shows the path of the spec in the sweep's directory.
