@@ -48,6 +48,8 @@ MARK = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
 """Content of the mark."""
+STAGED = ".orchestrator-import-"
+"""Beginning of the names of directories in a home where archives are unpacked."""
 FOREIGN = "was-imported"
 """Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
 FILE = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
@@ -218,8 +220,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
     make_home(home.root, warn)
     if size > (free := shutil.disk_usage(home.root).free):
         raise UserError(f"{path} has {size} bytes of content, but the disk of {home.root} has {free} free")
-    remove_abandoned(home.root, ".import-*")
-    with tempfile.TemporaryDirectory(prefix=".import-", dir=home.root) as directory:
+    remove_abandoned(home.root, f"{STAGED}*")
+    with tempfile.TemporaryDirectory(prefix=STAGED, dir=home.root) as directory:
         staged = Home(Path(directory))
         _unpack(path, staged)
         runs = _take_runs(staged, home, path, warn, mine)

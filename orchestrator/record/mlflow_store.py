@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASE = "mlflow.db"
 """Name of MLflow's database in a home."""
+LEFTOVERS = ("-wal", "-shm", "-journal")
+"""Endings of the files in which SQLite keeps changes that a database does not have yet."""
 ARTIFACTS = "artifacts"
 """Name of the directory of MLflow's artifacts in a home."""
 SQLITE = "sqlite:///"
@@ -265,7 +267,7 @@ def settle_client() -> None:
 
 
 def make_database(database: Path) -> None:
-    """Create a database if it is missing, atomically, as a copy of :func:`_template`."""
+    """Create a database if it is missing or empty, atomically, as a copy of :func:`_template`."""
     if _has_content(database):
         return  # Without the lock, which a home that can only be read does not permit.
     database.parent.mkdir(parents=True, exist_ok=True)
@@ -275,6 +277,8 @@ def make_database(database: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as place:
             aside = Path(place, DATABASE)
             shutil.copyfile(_template(), aside)
+            for leftover in LEFTOVERS:  # SQLite would write the changes of another database into the new one.
+                database.with_name(f"{database.name}{leftover}").unlink(missing_ok=True)
             os.replace(aside, database)
 
 

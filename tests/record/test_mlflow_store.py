@@ -6,11 +6,12 @@ import http.server
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,21 @@ def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str, tmp_pa
 def test_a_home_whose_path_a_uri_would_change_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="name a --home without"):
         choose(tmp_path / name, {})
+
+
+def test_a_new_database_takes_no_changes_that_lie_next_to_it(tmp_path: Path) -> None:
+    """A log of changes without its database came with a copied directory, for example."""
+    other, new = tmp_path / "other.db", tmp_path / DATABASE
+    make_database(other)
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE planted (x)")
+        connection.commit()
+        shutil.copyfile(f"{other}-wal", f"{new}-wal")
+    make_database(new)
+    with closing(sqlite3.connect(new)) as connection:
+        assert not connection.execute("SELECT name FROM sqlite_master WHERE name = 'planted'").fetchall()
+    assert not Path(f"{new}-wal").exists()
 
 
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
