@@ -88,7 +88,7 @@ def test_help_describes_each_command_in_a_sentence_at_80_columns(run: Program, m
     monkeypatch.setenv("COLUMNS", "80")
     output = run("--help").out
     groups = dict(re.findall(r"^(\S[^:\n]*):\n((?:  .+\n)+)", output, re.MULTILINE))
-    assert list(groups) == ["Options", "Run", "Look", "Set up", "Maintain"]
+    assert list(groups) == ["Options", "Run", "Results", "Set up", "Maintain"]
     lines = "".join(groups.values()).splitlines()
     assert all(line.endswith(".") and not line.endswith("..") and len(line) <= 80 for line in lines)
 

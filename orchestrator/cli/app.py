@@ -19,7 +19,7 @@ GROUPS = {
         "stop": "Stop a running sweep, or one of its mixes.",
         "reproduce": "Run all experiments and compare them with published claims.",
     },
-    "Look": {
+    "Results": {
         "sweeps": "List all sweeps: state, findings, size on disk.",
         "status": "Show a sweep's progress, and whether it is still running.",
         "explain": "Explain in plain words what a sweep found and how sure it is.",

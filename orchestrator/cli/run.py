@@ -15,7 +15,6 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from orchestrator.cli.look import print_comparison
 from orchestrator.cli.options import (
     HomeOption,
     Json,
@@ -29,6 +28,7 @@ from orchestrator.cli.options import (
     wide_console,
     with_options,
 )
+from orchestrator.cli.results import print_comparison
 from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
 from orchestrator.history.resume import newest_sweep

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class Observer:
     """Follows a campaign in the driver's thread. The method of this base class does nothing."""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Handle external requests and show progress. Called often."""
 
 
@@ -129,9 +129,9 @@ class Campaign(Work):
     def may_be_killed(self, stack_id: str) -> bool:
         return self.stopping and stack_id not in self._heard
 
-    def look(self) -> None:
+    def poll(self) -> None:
         with self._watched():
-            self.observer.look()
+            self.observer.poll()
 
     def drop_unwanted(self) -> int:
         """Drop the runs that the plan does not want any more. Keep runs whose weights a wanted run waits for.
@@ -161,7 +161,7 @@ class Campaign(Work):
             if stack is not None:
                 self._heard.discard(stack.id)
                 self._notes.begin(stack.id, self._members(stack))
-            self.observer.look()  # Last, to show the new stack: generating its data may take minutes.
+            self.observer.poll()  # Last, to show the new stack: generating its data may take minutes.
         return stack
 
     def job(self, stack: Stack) -> StackJob:

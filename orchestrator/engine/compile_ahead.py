@@ -38,7 +38,7 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
             self._process.kill()
             self._process.wait()
 
-    def look(self, stack: Stack, setup: Setup) -> None:
+    def compile_next(self, stack: Stack, setup: Setup) -> None:
         """Start the next compilation if none is running. ``stack`` is the stack in training, and ``setup`` of its job.
 
         If a size cannot be compiled, it is compiled again when it trains, and any error is raised there.

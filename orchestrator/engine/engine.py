@@ -23,7 +23,7 @@ class Engine(AbstractContextManager["Engine"]):
             worker = StackWorker(work.job(stack))  # Of engine/worker.py.
             while not (worker.done or work.is_over(stack.id)):
                 work.take_in(stack.id, worker.advance())
-                work.look()
+                work.poll()
             worker.close()
             work.stack_ended(stack.id)
 
@@ -45,7 +45,7 @@ class Engine(AbstractContextManager["Engine"]):
 
        ``engine_met_machine_error`` ends all stacks at once.
     3. *Ask what is still wanted.* After each report, end the stack early if :meth:`Work.is_over` is true.
-    4. *Look often.* Call :meth:`Work.look` after each report and while no stack can start. It handles stops and the
+    4. *Poll often.* Call :meth:`Work.poll` after each report and while no stack can start. It handles stops and the
        live view.
     5. *Fill the slots.* While stacks wait, as many train at once as there are :meth:`slots`: start what
        :meth:`Work.next_stack` returns until it returns None. It knows how many of its stacks have not ended.

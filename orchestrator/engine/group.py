@@ -180,10 +180,10 @@ class Group(Work):
         member, _ = self._owner(stack.id)
         return member.campaign.foresee(Stack(stack.jobs))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self._go_on()
         for campaign in self.campaigns:
-            campaign.look()
+            campaign.poll()
 
     def is_over(self, stack_id: str) -> bool:
         member, own_id = self._owner(stack_id)

@@ -47,7 +47,7 @@ class LocalEngine(Engine):
         job = work.job(stack)
         worker = StackWorker(job)
         try:
-            self._train_with(worker, work, stack, lambda: ahead.look(stack, job.setup))
+            self._train_with(worker, work, stack, lambda: ahead.compile_next(stack, job.setup))
         except BaseException:  # Of the driver: nothing that a learner started may outlive the sweep.
             worker.end_learner()
             raise
@@ -66,7 +66,7 @@ class LocalEngine(Engine):
                     work.engine_met_machine_error(f"after the error of a run, this process lost its GPU ({error})")
                 return
             work.take_in(stack.id, report)
-            work.look()
+            work.poll()
         try:
             worker.close()
         except Exception as error:  # noqa: BLE001 - the sweep stops although a family or a full disk raises here

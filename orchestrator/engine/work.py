@@ -50,7 +50,7 @@ class Work(ABC):
         """Yield jobs that may train after a stack, likely ones first, to compile their steps."""
 
     @abstractmethod
-    def look(self) -> None:
+    def poll(self) -> None:
         """Handle stops and requests from outside, and update the live view. An exception of an observer is raised."""
 
     @abstractmethod

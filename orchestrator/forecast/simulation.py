@@ -237,7 +237,7 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
             pairs = counted(own, outcomes)
-            comparison = compare_pairs(pairs, parameters, settings.error, problem.looks_at(*pair))
+            comparison = compare_pairs(pairs, parameters, settings.error, problem.earlier_looks(*pair))
             decided[pair] += comparison.decided is not None
     return {pair: count / CONTINUATIONS for pair, count in decided.items()}
 

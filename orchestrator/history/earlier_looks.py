@@ -37,7 +37,7 @@ these, :data:`RULES` are the same in every continuation."""
 
 
 @dataclass(frozen=True)
-class Looks:
+class EarlierLooks:
     """Earlier analyses of a comparison's runs: their ``count``, and the ids of the sweeps that made them, oldest first.
     Some of those may be gone."""
 
@@ -64,7 +64,7 @@ class _Earlier:
         return same_rules and self.blocks[: len(other.blocks)] == other.blocks
 
 
-def earlier_looks(spec: SweepSpec, home: Home) -> dict[str, Looks]:
+def count_earlier_looks(spec: SweepSpec, home: Home) -> dict[str, EarlierLooks]:
     """Return the analyses that sweeps of a home made of each comparison of ``spec`` with some of the same runs, by mix.
     Leave out comparisons whose runs no sweep has analyzed. Log sweeps that cannot be read: they are not counted."""
     baselines = {mix.name: spec.baseline_of(mix).name for mix in spec.mixes if mix != spec.baseline_of(mix)}
@@ -79,18 +79,18 @@ def earlier_looks(spec: SweepSpec, home: Home) -> dict[str, Looks]:
             if (sweep := _read(spec, home, sweep_id, mix, blocks)) is not None:
                 earlier.setdefault(mix, []).append(sweep)
     test = _test_of(spec.to_dict())
-    looks = {mix: _looks(sweeps, test) for mix, sweeps in earlier.items()}
+    looks = {mix: _count(sweeps, test) for mix, sweeps in earlier.items()}
     return {mix: own for mix, own in looks.items() if own.count}
 
 
-def _looks(earlier: Sequence[_Earlier], test: tuple[Any, ...]) -> Looks:
+def _count(earlier: Sequence[_Earlier], test: tuple[Any, ...]) -> EarlierLooks:
     for place, one in enumerate(earlier):
         if one.test == test and one.is_own:  # It is made again, and what was analyzed since does not change it.
-            return Looks(one.looks, tuple(other.sweep_id for other in earlier[:place]))
+            return EarlierLooks(one.looks, tuple(other.sweep_id for other in earlier[:place]))
     tests = [
         one for place, one in enumerate(earlier) if not any(later.continues(one) for later in earlier[place + 1 :])
     ]
-    return Looks(min(len(tests), MOST_LOOKS), tuple(one.sweep_id for one in tests))
+    return EarlierLooks(min(len(tests), MOST_LOOKS), tuple(one.sweep_id for one in tests))
 
 
 def _shared(spec: SweepSpec, home: Home, sweep_id: str, baselines: Mapping[str, str]) -> dict[str, tuple[Block, ...]]:

@@ -81,7 +81,7 @@ class Problem:
     parameters: tuple[float, ...] = ()
     looks: tuple[int, ...] = ()
 
-    def looks_at(self, mix: str, baseline: str) -> int:
+    def earlier_looks(self, mix: str, baseline: str) -> int:
         """Return the number of earlier analyses of a comparison's runs."""
         return dict(zip(self.comparisons, self.looks, strict=bool(self.looks))).get((mix, baseline), 0)
 

@@ -76,7 +76,7 @@ class PairDesign:
 
     @property
     def _looks(self) -> int:
-        return self.problem.looks_at(self.mix, self.baseline)
+        return self.problem.earlier_looks(self.mix, self.baseline)
 
     def next_blocks(self, most: int) -> list[Block]:
         """Return up to ``most`` next blocks at the same sizes, or an empty list if evidence would hardly grow."""

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
 """Signals within this many seconds count as one. A closed terminal, for example, sends two."""
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 """Seconds between checks for requests from other processes, and for a dead engine."""
 TERMINALS = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
 """Which of stdout and stderr are terminals. This cannot be found after the terminal is lost."""
@@ -90,7 +90,7 @@ def stop_on_interrupt(
             threading.Thread(target=log.info, args=(line,), daemon=True).start()
 
     def watch() -> None:
-        while not left.wait(LOOK_EVERY_S):
+        while not left.wait(POLL_EVERY_S):
             if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
                 _end_at_once(words(died), INTERRUPTED if stopping else 1)
 
@@ -150,13 +150,13 @@ class StopRequests(Observer):
         self._limit = limit
         self._only_whole = only_whole
         self._done = 0
-        self._looked_at = -LOOK_EVERY_S
+        self._polled_at = -POLL_EVERY_S
 
-    def look(self) -> None:
+    def poll(self) -> None:
         now = time.monotonic()
-        if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
+        if now - self._polled_at < POLL_EVERY_S or self._campaign.stopping:
             return
-        self._looked_at = now
+        self._polled_at = now
         if self._limit.is_over:
             self._limit.stopped = True
             self._stop()

@@ -38,8 +38,8 @@ ESTIMATE_EVERY_S = 60.0
 
 
 class Monitor:
-    """Keeps a snapshot up to date. :meth:`look` and :meth:`refresh` belong in the driver's thread; :meth:`snapshot` is
-    safe in any thread."""
+    """Keeps a snapshot up to date. Call :meth:`refresh_if_due` and :meth:`refresh` only in the driver's thread, and
+    :meth:`snapshot` in any thread."""
 
     def __init__(
         self, campaign: Campaign, plan: StudyPlan, warning: Callable[[], str], expected: Mapping[int, float]
@@ -74,7 +74,7 @@ class Monitor:
             warnings=(warning, *self._latest.warnings) if warning else self._latest.warnings,
         )
 
-    def look(self) -> None:
+    def refresh_if_due(self) -> None:
         """Take a new snapshot unless the last is very recent. The first run after a pause is always shown: without Ray,
         the driver is busy with it until its first evaluation."""
         is_new = not self._latest.in_flight and bool(self._campaign.training)

@@ -46,9 +46,9 @@ class Progress(StopRequests):
             records.run_ended(run)
         self._monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
 
-    def look(self) -> None:
-        super().look()
-        self._monitor.look()
+    def poll(self) -> None:
+        super().poll()
+        self._monitor.refresh_if_due()
         if is_closed(self._view.console) and not self._campaign.stopping:
             log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
             self._stop()

@@ -15,7 +15,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.group import Course, Group
 from orchestrator.engine.shipping import NOTHING, Shipment, pack
-from orchestrator.history.earlier_looks import earlier_looks
+from orchestrator.history.earlier_looks import count_earlier_looks
 from orchestrator.history.extend import continued_blocks, continued_spec, reuse_runs
 from orchestrator.history.journal import Journal, Memory, recall
 from orchestrator.history.resume import adopt_outcomes, whole_runs
@@ -295,7 +295,7 @@ def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpe
     if extended is not None:
         mixes = {block.mix for block in continued_blocks(spec, extended)}
         continued = {mix: extended.spec.looks.get(mix, 0) for mix in mixes}
-    looks = {mix: own for mix, own in earlier_looks(spec, home).items() if mix not in continued}
+    looks = {mix: own for mix, own in count_earlier_looks(spec, home).items() if mix not in continued}
     for mix, own in looks.items():
         shown = f" ({first_of(own.sweep_ids)})" if own.sweep_ids else ""
         log.info(f"{looks_words(mix, spec.baseline_of(spec.mix_named[mix]).name, own.count)}{shown}")

@@ -28,7 +28,7 @@ DESCRIPTORS = Path("/proc/self/fd")
 """Links to the files and directories that this process has opened."""
 INSIDE = "whole"
 """Name of a directory that is being filled, in a hidden one."""
-LOOK_S = 0.05
+POLL_S = 0.05
 """Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
@@ -223,7 +223,7 @@ def locked(path: Path, wait_s: float = math.inf) -> Iterator[None]:
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() >= end:
             raise TimeoutError(f"{path} is locked by another process")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ import psutil
 
 from orchestrator.home.directories import Home, SweepDirectory
 from tests.chaos.ground import OwnRay
-from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
+from tests.chaos.program import PATIENCE_S, POLL_EVERY_S, Program, journalled
 
 RESUMES = 3
 """Maximum number of consecutive resumptions without a new run before a sweep counts as lost."""
@@ -91,4 +91,4 @@ class Disturbed:
                 self.program = Program(self._space, self.home, self.log, *self.ground.words, "--resume")
             elif time.monotonic() > until or (self.program.process.poll() == 0 and not reached()):
                 raise LostError(f"no {wanted}:\n{self.log.read_text()}")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)

@@ -16,7 +16,7 @@ import psutil
 from orchestrator.home.run_files import OUTCOME
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.ground import KeptRay
-from tests.chaos.program import LOOK_EVERY_S, journalled, wait_until_gone
+from tests.chaos.program import POLL_EVERY_S, journalled, wait_until_gone
 from tests.scripted import fill
 
 DISK_MIB = 48
@@ -201,5 +201,5 @@ def in_time(seen: Callable[[], bool]) -> bool:
     """Return True if ``seen`` returns True within :data:`SEEN_WITHIN_S`."""
     until = time.monotonic() + SEEN_WITHIN_S
     while not (result := seen()) and time.monotonic() < until:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     return result

@@ -19,7 +19,7 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness":
 """Environment of programs and their Rays: workers find these families and keep their normal priority."""
 PATIENCE_S = 900.0
 """Longest wait, in seconds. Starting Ray and a worker takes 10 s on an idle machine and minutes on a busy one."""
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 """Seconds between two scans of all processes, each of which takes some milliseconds."""
 RAYLET, GCS = "raylet/raylet", "gcs/gcs_server"
 """Patterns in the command lines of Ray's daemon and of Ray's head."""
@@ -75,7 +75,7 @@ class Program:
         while len(journalled(self.home)) < count:
             if time.monotonic() > until or self.process.poll() is not None:
                 raise TimeoutError(f"fewer than {count} runs after {PATIENCE_S:g} s:\n{self.log.read_text()}")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
     def end(self) -> int:
         """Wait for the program to end, and return its exit code. Raises ``subprocess.TimeoutExpired``."""
@@ -98,7 +98,7 @@ class Program:
                 raise psutil.NoSuchProcess(self.process.pid)
             if time.monotonic() > until:
                 raise TimeoutError(f"the program has no {path[-1]}:\n{self.log.read_text()}")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
         return result[-1]
 
     def _parts(self, *path: str) -> list[psutil.Process]:
@@ -120,7 +120,7 @@ def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> lis
     """Wait for processes to end, and return the remaining processes. A zombie has ended."""
     until = time.monotonic() + within_s
     while (left := [item for item in processes if _lives(item)]) and time.monotonic() < until:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     return left
 
 

@@ -65,7 +65,7 @@ class ProcessEngine(Engine):
     def execute(self, work: Work) -> None:
         try:
             while not work.done:
-                work.look()
+                work.poll()
                 self._fill(work)
                 self._take_replies(work)
             while self._workers:  # A campaign that stops is done at once: its stacks still train to an evaluation.
@@ -104,7 +104,7 @@ class ProcessEngine(Engine):
             return
         assert reply.report is not None
         work.take_in(worker.stack_id, reply.report)
-        work.look()
+        work.poll()
         if reply.done or work.is_over(worker.stack_id):
             self._close(worker)
             work.stack_ended(worker.stack_id)

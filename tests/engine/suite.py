@@ -82,9 +82,9 @@ class Watched(Campaign):
         self._check_time()
         return super().done
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self._check_time()
-        super().look()
+        super().poll()
 
     def take_in(self, stack_id: str, report: StackReport) -> None:
         self._check_time()
@@ -136,10 +136,10 @@ class Watched(Campaign):
 
 
 class Hook(Observer):
-    """Calls a function at every look, as a request from another process or a signal would be handled."""
+    """Calls a function at every poll, as a request from another process or a signal would be handled."""
 
     def __init__(self, call: Callable[[], None]) -> None:
-        self.look = call  # type: ignore[method-assign]
+        self.poll = call  # type: ignore[method-assign]
 
 
 @dataclass

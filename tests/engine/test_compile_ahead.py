@@ -99,7 +99,7 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiler"))
     campaign = campaign_of(CompiledSums, tmp_path, settings=SUMS)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(start(campaign), campaign.setup)
+        ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
     plan = plan_of(campaign)
@@ -117,7 +117,7 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
     campaign = campaign_of(LogisticFamily, tmp_path)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(start(campaign), campaign.setup)
+        ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is None
 
 
@@ -128,7 +128,7 @@ def test_a_process_that_cannot_start_is_done_without(tmp_path: Path, monkeypatch
     monkeypatch.setattr("subprocess.Popen", fails)
     campaign = campaign_of(Waits, tmp_path)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(start(campaign), campaign.setup)
+        ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is None
 
 
@@ -136,7 +136,7 @@ def test_a_process_that_cannot_start_is_done_without(tmp_path: Path, monkeypatch
 def test_the_compiling_process_ends_with_the_engine(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
     with CompilesAhead(campaign) as ahead:
-        ahead.look(start(campaign), campaign.setup)
+        ahead.compile_next(start(campaign), campaign.setup)
         process = ahead._process
     assert process is not None
     assert process.returncode

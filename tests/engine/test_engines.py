@@ -137,7 +137,7 @@ class NeverLooks(ProcessEngine):
     """It handles no stop while its slots are busy."""
 
     def execute(self, work: Work) -> None:
-        with patch.object(work, "look"):
+        with patch.object(work, "poll"):
             super().execute(work)
 
 

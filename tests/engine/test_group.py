@@ -242,12 +242,12 @@ def test_a_broken_sweep_ends_alone_and_after_its_workers(tmp_path: Path) -> None
     sweeps.add("b", first=100, seeds=3)
     first, second = fill(group := sweeps.group())
     group.take_in(first.id, StackReport(broken="the family broke its contract"))
-    group.look()
+    group.poll()
     assert sweeps.ended == []
     assert group.is_over(first.id)
     assert not group.is_over(second.id)
     group.stack_ended(first.id)
-    group.look()
+    group.poll()
     assert sweeps.ended == ["a"]
     assert not group.done
     end(group, second)

@@ -47,7 +47,7 @@ class StopsAfter(Observer):
         self._plan = plan
         self._count = count
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if len(self._plan.outcomes) >= self._count:
             self._campaign.stopping = True
 

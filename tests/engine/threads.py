@@ -38,7 +38,7 @@ class ThreadEngine(Engine):
                         time.sleep(WAIT_S)
                     for future in ready:
                         self._take(work, pool, future)
-                    work.look()
+                    work.poll()
             finally:
                 wait(self._training)
                 for _, worker in self._training.values():

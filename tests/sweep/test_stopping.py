@@ -125,7 +125,7 @@ def test_stopping_a_mix_under_ray_frees_its_slot(tmp_path: Path) -> None:
 
 def stop_mix_at(step: int, log: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop ADD+PROD, as the command does, after this step of a run of it."""
-    monkeypatch.setattr("orchestrator.sweep.interruption.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("orchestrator.sweep.interruption.POLL_EVERY_S", 0.0)
     advance = StackWorker.advance
 
     def watched(worker: StackWorker) -> StackReport:

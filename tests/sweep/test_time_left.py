@@ -63,7 +63,7 @@ def test_the_first_run_in_training_is_shown_at_once(tmp_path: Path) -> None:
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=1, mixes=["add"])
     monitor = Monitor(campaign, plan_of(campaign), lambda: "", {8: 0.1})
     assert campaign.next_stack() is not None
-    monitor.look()
+    monitor.refresh_if_due()
     assert "add not yet, 0 done, 1 now" in status_line(monitor.snapshot())
 
 

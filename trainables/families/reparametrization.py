@@ -147,8 +147,8 @@ class RaceFamily(Family):
         setup = hessian + 4 * entries + self._forward_flops() if method in REPARAMETRIZED else 0.0
         # Conjugate gradients take a product, and two inner products and three sums per number.
         product += 10 * numbers
-        look = LOSS * numbers if known else unit
-        return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
+        evaluation = LOSS * numbers if known else unit
+        return Price(setup / unit, evaluation / unit, self._step_flops(method) / unit, product / unit)
 
     def _step_flops(self, method: str) -> float:
         """Return the operations of a step, per node, in addition to its evaluation and its products."""

@@ -33,7 +33,7 @@ class Reliance(TransformerProbe):
 
     name = "reliance"
 
-    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+    def measure(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         updates: dict[tuple[Sublayer, int], list[Tensor]] = defaultdict(list)
         for task, tokens in questions_of(data).items():
             present = torch.from_numpy(np.arange(tokens.shape[1]) < data.test[task].lengths[: len(tokens), None])
@@ -72,7 +72,7 @@ class Destruction(TransformerProbe):
     name = "destruction"
     version = 2
 
-    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+    def measure(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         groupings = family.groupings()
         if not groupings:
             return Probed()

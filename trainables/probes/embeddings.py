@@ -31,10 +31,10 @@ class EmbeddingProbe(Probe):
     needs_arrays = ("embedding",)
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        return self.look(family, arrays["embedding"])
+        return self.measure(family, arrays["embedding"])
 
     @abstractmethod
-    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+    def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         """Probe the embeddings [n, C]; see :meth:`Probe.run`."""
 
 
@@ -48,7 +48,7 @@ class Similarity(EmbeddingProbe):
 
     name = "similarity"
 
-    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+    def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         similarity = cosines(embedding)
         scored = family.items_in_order and len(similarity) >= FEWEST  # Of three rows, all are neighbors.
         return Probed({"ring": ring(similarity)} if scored else {}, {"similarity": similarity})
@@ -79,7 +79,7 @@ class Components(EmbeddingProbe):
 
     name = "components"
 
-    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+    def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         variances, coordinates = principal(cosines(embedding.astype(np.float64)))
         total = float(variances.sum())
         if len(embedding) < KEPT or total <= NOTHING * len(embedding):
@@ -118,7 +118,7 @@ class Separation(EmbeddingProbe):
 
     name = "separation"
 
-    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+    def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         embedding, count = embedding.astype(np.float64), len(embedding)
         if count < FEWEST:
             return Probed()

@@ -12,7 +12,7 @@ from trainables.base import Family, RunConfig
 from trainables.contract.tables import Function, Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
-from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, group_means, last_steps
+from trainables.probes.transformer_probe import QUESTIONS, LastSteps, TransformerProbe, answers, group_means, last_steps
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
@@ -61,7 +61,7 @@ class Exchange(TransformerProbe):
     name = "exchange"
     version = 2
 
-    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+    def measure(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         rng = np.random.default_rng(run.seed)
         numbers: dict[str, float] = {}
@@ -127,7 +127,7 @@ def drawn(
             if len(others := np.flatnonzero(results != right[row])):
                 given = rng.choice(others)
                 exchanges.append(np.array([row, place, given - mine, results[given]]))
-    chosen = rng.permutation(len(exchanges))[:ASKED]
+    chosen = rng.permutation(len(exchanges))[:QUESTIONS]
     return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 4)[chosen].T)
 
 

@@ -37,7 +37,7 @@ class Mistakes(TransformerProbe):
     name = "mistakes"
     version = 2
 
-    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+    def measure(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         numbers: dict[str, float] = {}

@@ -21,7 +21,7 @@ from trainables.probes.base import Probe, Probed
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
-ASKED = 300
+QUESTIONS = 300
 """Maximum number of expressions per task; their accuracy then has a standard error of at most .03."""
 
 
@@ -32,19 +32,21 @@ class TransformerProbe(Probe):
     needs_data = True
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        """Run :meth:`ask`. Raises ``TypeError`` for a model of another family."""
+        """Run :meth:`measure`. Raises ``TypeError`` for a model of another family."""
         if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
             raise TypeError(f"the probe {self.name} supports only transformers, not the family {family.name}")
-        return self.ask(family, run, model, data)
+        return self.measure(family, run, model, data)
 
     @abstractmethod
-    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+    def measure(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         """Probe one finished run of a transformer; see :meth:`Probe.run`."""
 
 
 def questions_of(data: Dataset) -> dict[str, Tensor]:
     """Return the first test expressions by task: token ids [M, T] of worked solutions, padded with ``<eos>``."""
-    return {task: torch.from_numpy(examples.tokens[:ASKED].astype(np.int64)) for task, examples in data.test.items()}
+    return {
+        task: torch.from_numpy(examples.tokens[:QUESTIONS].astype(np.int64)) for task, examples in data.test.items()
+    }
 
 
 def accuracy(model: TrainedTransformer, data: Dataset, **parameters: Tensor) -> dict[str, float]:
@@ -56,7 +58,8 @@ def accuracy(model: TrainedTransformer, data: Dataset, **parameters: Tensor) -> 
         right_MT = model.logits(tokens_MT, None, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
         place = np.arange(1, tokens_MT.shape[1])
         examples = data.test[task]
-        in_solution = (place >= examples.prompt_lengths[:ASKED, None]) & (place < examples.lengths[:ASKED, None])
+        begun = place >= examples.prompt_lengths[:QUESTIONS, None]
+        in_solution = begun & (place < examples.lengths[:QUESTIONS, None])
         shares[task] = float((right_MT.numpy() | ~in_solution).all(axis=1).mean())
     return shares
 
@@ -79,7 +82,7 @@ def last_steps(run: RunConfig, data: Dataset) -> dict[str, LastSteps]:
     steps = {}
     for task, examples in data.test.items():
         # A random sample repeats short questions.
-        rows = np.sort(np.unique(examples.tokens, axis=0, return_index=True)[1])[:ASKED]
+        rows = np.sort(np.unique(examples.tokens, axis=0, return_index=True)[1])[:QUESTIONS]
         tokens_MT = examples.tokens[rows].astype(np.int64)
         ends = [np.flatnonzero(row == vocabulary.equals) for row in tokens_MT]
         begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]

@@ -46,8 +46,8 @@ class Price(NamedTuple):
     """Prices of a method, in units of the race; ``product`` is with the Hessian."""
 
     setup: float
-    look: float  # Loss and gradient.
-    step: float  # Without its look.
+    evaluation: float  # Loss and gradient.
+    step: float  # Without its evaluation.
     product: float = 0.0
 
 
@@ -88,7 +88,7 @@ class Method(ABC):
 
     def run(self, until: float) -> None:
         """Take steps until the method has ended or its next step would exceed ``until``."""
-        least = self.price.look + self.price.step
+        least = self.price.evaluation + self.price.step
         # The squares of a diverging method overflow, and it counts as broken.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while not self.standing.ended and self.standing.spent + least <= until:
@@ -136,8 +136,8 @@ class Descent(Method):
         self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
         loss, gradient_ND = self.problem.evaluate(self.x)
         self._note(loss)
-        # A method that has arrived pays only for this look.
-        standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
+        # A method that has arrived pays only for this evaluation.
+        standing.spent += self.price.evaluation + (0.0 if standing.ended else self.price.step)
         if standing.ended:
             return
         standing.steps += 1
@@ -164,7 +164,7 @@ class LineSearch(Method):
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
         super().__init__(problem, price, tolerance)
         self.loss, self.gradient = problem.evaluate(self.x)
-        self.standing.spent += price.look
+        self.standing.spent += price.evaluation
 
     @abstractmethod
     def _direction(self) -> Floats:
@@ -185,7 +185,7 @@ class LineSearch(Method):
         for length in (SHRINK**halvings for halvings in range(HALVINGS)):
             tried_ND = self.x + length * direction_ND
             loss, gradient_ND = self.problem.evaluate(tried_ND)
-            standing.spent += self.price.look
+            standing.spent += self.price.evaluation
             if loss <= self.loss + SUFFICIENT * length * slope:
                 self._moved(tried_ND - self.x, gradient_ND - self.gradient)
                 self.x = tried_ND

@@ -23,8 +23,8 @@ from contextlib import suppress
 from typing import TypedDict
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-LOOK_S = 0.5
-"""Seconds between looks at the worker and at the memory."""
+POLL_S = 0.5
+"""Seconds between polls of the worker and of the memory."""
 LEFT_S = 5.0
 """Seconds that processes may use to end after the script itself has ended."""
 KILLED_S = 10.0
@@ -180,12 +180,12 @@ class Guard:
         self._output = Output(self._logs)
         if error := self._start():
             return {"error": error}
-        looked_at, exceeded = 0.0, False
+        polled_at, exceeded = 0.0, False
         while self._code is None and not self._ends:
-            self._turn(LOOK_S)
-            if time.monotonic() - looked_at >= LOOK_S:
-                looked_at = time.monotonic()
-                self._look_at_worker()
+            self._turn(POLL_S)
+            if time.monotonic() - polled_at >= POLL_S:
+                polled_at = time.monotonic()
+                self._check_worker()
                 exceeded = bool(self._memory) and memory_of(descendants(os.getpid())) > self._memory
                 self._ends = self._ends or exceeded
         stopped = self._code is None and not exceeded
@@ -205,10 +205,10 @@ class Guard:
             except OSError:  # A file system without locks.
                 return True
             self._ends = bool(select.select([self._control], [], [], 0)[0])
-            self._look_at_worker()
+            self._check_worker()
         return False
 
-    def _look_at_worker(self) -> None:
+    def _check_worker(self) -> None:
         self._ends = self._ends or started_at(self._worker) != self._started
 
     def _start(self) -> str:

@@ -32,8 +32,8 @@ LOGS = "sweep"
 ``checkpoint`` and ``out`` next to it."""
 POINTS = "points.jsonl"
 """File with the points that were read, one JSON list per line."""
-LOOK_S = 0.02
-"""Seconds between looks at a script's output."""
+POLL_S = 0.02
+"""Seconds between polls of a script's output."""
 RESTARTS = 2
 """Times that a script that somebody has killed is started again without a new point."""
 LAST_LINES = 20
@@ -189,7 +189,7 @@ class ScriptLearner(PointLearner):
                 seconds = f"{self._options.silent_s:g} s"
                 raise self._failed(f"reported nothing for {seconds}, so it was ended (script.silent_s)")
             if not lines:
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
 
     def _lines_of(self, file: FileReader) -> list[str | None]:
         try:

@@ -32,7 +32,7 @@ from trainables.transformer.training_settings import PROBATION, SOLVED, SOLVED_E
 
 CHECKPOINT = "stack.safetensors"
 CALL_S = 1.0
-"""Seconds of training between two looks at the clock, in :meth:`TransformerLearner.train_for`."""
+"""Seconds of training between two readings of the clock, in :meth:`TransformerLearner.train_for`."""
 
 
 @dataclass

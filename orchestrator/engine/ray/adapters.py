@@ -140,7 +140,7 @@ class StackCallback(NotPickled, Callback, Stopper):
     def stop_all(self) -> bool:
         """Return True if the experiment should end. Once a sweep stops, end the processes of its stacks without an
         evaluation, which may not respond for minutes while making data."""
-        self._work.look()
+        self._work.poll()
         for trial in list(self._started.values()):
             if self._work.may_be_killed(stack_of(trial)):
                 if (actor := trial.temporary_state.ray_actor) is not None:

@@ -11,8 +11,8 @@ import time
 import ray
 from ray._private.state import state
 
-LOOK_EVERY_S = 2.0
-"""Seconds between two looks. A look takes about a millisecond; clouds give notice of 30 seconds or more."""
+POLL_EVERY_S = 2.0
+"""Seconds between two polls. A poll takes about a millisecond; clouds give notice of 30 seconds or more."""
 
 
 def draining_nodes() -> set[str]:
@@ -25,12 +25,12 @@ class OwnNode:
     """The node of this process."""
 
     def __init__(self) -> None:
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
 
     def farewell(self) -> str:
         """Return why work must leave this node, or ""."""
-        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+        if time.monotonic() - self._polled_at < POLL_EVERY_S:
             return ""
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         is_leaving = ray.get_runtime_context().get_node_id() in draining_nodes()
         return f"the node {platform.node()} is about to go away" if is_leaving else ""

@@ -81,11 +81,11 @@ def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN, width_in)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
-        look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
+        text_style: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
         if row == "":  # Sweep names and comparisons have no bar, so their text spans the row.
-            axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **look)
+            axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **text_style)
         elif isinstance(row, str):
-            axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
+            axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
         else:
             smallest = row.smallest.total
             largest = row.largest.total
@@ -94,7 +94,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float
             if bar is not None and row.answer.runs:
                 draw_bar(axes, bar, place, styles[row.mix][0], span)
             text = row.size_words if bar is None else row.count_words
-            axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **look)
+            axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
     axes.set(xscale="log", xlim=span, ylim=(len(lines) - 0.4, -0.7))
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
     if span[1] < NARROW_SPAN * span[0]:  # Such a short axis contains few powers of ten, or none.

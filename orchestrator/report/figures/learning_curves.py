@@ -46,9 +46,9 @@ def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Fi
     for axes, mix in zip(grid.flat, mixes, strict=False):
         mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
         curves = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
-        look = {"linewidths": 1.1, "alpha": 0.85, "rasterized": len(shown) > MOST_LINES}
+        line_style = {"linewidths": 1.1, "alpha": 0.85, "rasterized": len(shown) > MOST_LINES}
         axes.add_collection(
-            LineCollection(curves, colors=colors.to_rgba(np.array([run.config.size for run in mine])), **look)
+            LineCollection(curves, colors=colors.to_rgba(np.array([run.config.size for run in mine])), **line_style)
         )
         ended = [run for run in mine if run.outcome.accuracy]
         axes.scatter(

@@ -108,9 +108,9 @@ def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small:
     odd = _odd(matrix, words)
     fills = ["white" if item in odd else style.INK for item in range(len(matrix))]
     axes.scatter(x, y, s=70 if small else 150, c=fills, edgecolors=style.INK, linewidths=0.7, zorder=2)
-    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
+    text_style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
     for item, fill in enumerate(fills):
-        axes.text(x[item], y[item], str(item), color=style.INK if fill == "white" else "white", **look)
+        axes.text(x[item], y[item], str(item), color=style.INK if fill == "white" else "white", **text_style)
     reach = (0.5 + MARGIN) * max(np.ptp(x), np.ptp(y), 1e-6)
     middles = [(values.min() + values.max()) / 2 for values in (x, y)]
     xlim, ylim = ((middle - reach, middle + reach) for middle in middles)
@@ -178,9 +178,9 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
                 missing = f"no run {word}\nits transition" if pair.bracketed else "no other run"
                 heat.set_axis_off()
                 plane.set_axis_off()
-                look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL, "color": style.GRAY}
+                centered: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL}
                 text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
-                heat.text(0.5, 0.5, text, transform=heat.transAxes, **look)
+                heat.text(0.5, 0.5, text, transform=heat.transAxes, color=style.GRAY, **centered)
                 continue
             images.append(_heat_map(heat, matrix, ""))
             _draw_plane(plane, matrix, answer.words, small=True)

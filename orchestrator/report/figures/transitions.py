@@ -171,14 +171,14 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
             ends.append((float(np.mean(last)), line))
     free = 1.03 - LABEL_GAP / 2
     outside = axes.get_yaxis_transform()
-    look: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
+    text_style: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
         name = textwrap.fill(line.label, NAME)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height, free = free - half, free - 2 * half
         mark: dict[str, Any] = {"color": line.color, "markersize": 5, "transform": outside, "clip_on": False}
         axes.plot(OUTSIDE, height, line.marker, **mark)
-        axes.text(OUTSIDE + 0.02, height, name, **look)
+        axes.text(OUTSIDE + 0.02, height, name, **text_style)
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
@@ -186,8 +186,8 @@ def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
     if floors:
         floor = float(np.mean(floors))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)
-        look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": style.GRAY}
-        axes.text(OUTSIDE, floor, "best constant answer", transform=axes.get_yaxis_transform(), **look)
+        text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": style.GRAY}
+        axes.text(OUTSIDE, floor, "best constant answer", transform=axes.get_yaxis_transform(), **text_style)
 
 
 def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], answer: Answer) -> None:
@@ -260,7 +260,7 @@ def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
 
 def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
     """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
-    look: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
+    text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
         if row.claim is not None and not row.claim.is_about_parameters:
             _draw_place(axes, row, row.claim, place)
@@ -275,7 +275,7 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
                 draw_bar(axes, bar, place, series.color, span, series.marker)
         at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
         words = row.words if narrow else textwrap.fill(row.words, WORDS)
-        axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **look)
+        axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **text_style)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     about = f"\nbars: transition at {LEVEL:.0%} of the asymptote, {CONFIDENCE:.0%} interval; shading: its probability"
@@ -291,8 +291,8 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     if density is None or beyond or max(density.weights) <= 0:
         return
     height = SHADE * np.array(density.weights) / max(density.weights)
-    look: dict[str, Any] = {"color": series.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
-    axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **look)
+    band_style: dict[str, Any] = {"color": series.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **band_style)
 
 
 def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:

@@ -99,11 +99,11 @@ def test_prices_count_the_operations_of_the_formulas() -> None:
     total; Adam's update 13; a layer 10 forward and 10 backward, plus 1 to add the start. Products with the identity
     are free."""
     prices = {name: heat().price(name) for name in METHODS}
-    total = {name: 14 * (price.look + price.step) for name, price in prices.items()}
+    total = {name: 14 * (price.evaluation + price.step) for name, price in prices.items()}
     assert total["adam"] == pytest.approx(14 + 13)
     assert total["hessian"] == total["random"] == pytest.approx(14 + 10 + 10 + 1 + 13)
     assert total["cg"] + 14 * prices["cg"].product == pytest.approx(3 + 3 + 10 + 10)
     by_steps = heat(race={"counted": "steps"})
     assert by_steps.price("hessian") == Price(0.0, 1.0, 0.0, 1.0)
     assert by_steps.price("cg") == Price(0.0, 0.0, 0.0, 1.0)
-    assert families()["phases"].price("cg").look == 1.0
+    assert families()["phases"].price("cg").evaluation == 1.0
