@@ -23,7 +23,7 @@ from orchestrator.home.new_home import check_home
 from orchestrator.home.trusted_code import UntrustedCodeError, check_script
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
-from orchestrator.report.side_by_side import Compared, finding
+from orchestrator.report.side_by_side import LabeledAnswer, finding
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation, TimeLimit
@@ -153,7 +153,7 @@ class SweepResults:
             case "curves":
                 return learning_curves.learning_figure(spec, runs, spec.question)
             case "transitions":
-                return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
+                return comparisons.forest_figure([LabeledAnswer(self.id, answer)], spec.question)
         if (figure := probes.similarities_figure(answer, runs)) is None:
             raise UserError(f"no run of {self.id} has an array 'similarity' yet")
         return figure

@@ -61,7 +61,7 @@ from orchestrator.catalog.pooled import Pooled
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.history.sweeps import REPORT
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.search.base import Request
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import replace_whole, whole_directory, write_whole
@@ -191,7 +191,7 @@ def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
     return path
 
 
-def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
+def compared(sweeps: Sequence[StoredSweep]) -> list[LabeledAnswer]:
     """Return sweeps under distinct names: space, variant, profile and whether it was imported, with the id if
     necessary."""
     origins = {sweep.id: "imported" if sweep.is_imported else "" for sweep in sweeps}
@@ -201,7 +201,7 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
     counts = Counter(short.values())
     labels = (name if counts[name] == 1 else f"{name} ({sweep_id})" for sweep_id, name in short.items())
     return [
-        Compared(
+        LabeledAnswer(
             label,
             sweep.answer,
             sweep.spec.name,

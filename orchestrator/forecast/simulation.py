@@ -25,7 +25,7 @@ from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model, learned_runs, points
 from orchestrator.transition.comparison import compare as compare_pairs
 from orchestrator.transition.estimate import transition
-from orchestrator.transition.evidence import counted
+from orchestrator.transition.evidence import counted_pairs
 from orchestrator.transition.types import LEVEL, Point
 from trainables.contract.runs import Parameters
 
@@ -236,7 +236,7 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
         outcomes = learned_runs(trace.results, settings.learned)
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
-            pairs = counted(own, outcomes)
+            pairs = counted_pairs(own, outcomes)
             comparison = compare_pairs(pairs, parameters, settings.error, problem.earlier_looks(*pair))
             decided[pair] += comparison.decided is not None
     return {pair: count / CONTINUATIONS for pair, count in decided.items()}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.space.runs import Run, comparisons, shortfalls
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
-from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
+from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
 from orchestrator.report.words.findings import conditions, estimate_words, evidence_words
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.transition.types import CONFIDENCE, LEVEL
@@ -77,25 +77,25 @@ def plain(answer: Answer, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
+def comparison_rows(compared: Sequence[LabeledAnswer]) -> list[Row]:
     """Return the target's row of every mix of every answer."""
     return [row for entry in compared for row in targets(entry.answer, entry.label)]
 
 
-def comparison_table(compared: Sequence[Compared], kind: str) -> tuple[list[str], list[list[str]]]:
+def comparison_table(compared: Sequence[LabeledAnswer], kind: str) -> tuple[list[str], list[list[str]]]:
     """Return the header, with ``kind`` above the labels, and a row per mix of every answer."""
     lines = comparison_rows(compared)
     axis = " or ".join({entry.answer.size_axis: None for entry in compared})
-    counted = " or ".join({entry.answer.words.parameters: None for entry in compared})
+    parameters = " or ".join({entry.answer.words.parameters: None for entry in compared})
     shown = any(row.compared for row in lines)
     rows = []
     for before, row in zip([None, *lines], lines, strict=False):
         label = "" if before is not None and row.label == before.label else row.label
         rows.append([label, *row.cells, *([row.compared] if shown else [])])
-    return [kind, "mix", axis, counted, "runs", *(["compared"] if shown else [])], rows
+    return [kind, "mix", axis, parameters, "runs", *(["compared"] if shown else [])], rows
 
 
-def comparison_view(compared: Sequence[Compared], kind: str) -> RenderableType:
+def comparison_view(compared: Sequence[LabeledAnswer], kind: str) -> RenderableType:
     """Return answers next to each other: their table, then a sentence per mix."""
     header, rows = comparison_table(compared, kind)
     table = plain_table(*header)

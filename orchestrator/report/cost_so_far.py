@@ -52,11 +52,11 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
     """
     ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
     # Counts are as in the table, but the seconds include first phases.
-    counted = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
+    as_evidence = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
     cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     sizes: defaultdict[int, list[float]] = defaultdict(list)
     seen: dict[Request, Point | None] = {}
-    for run, spent in counted:
+    for run, spent in as_evidence:
         if spent > 0:
             cells[run.config.label, run.config.size].append(spent)
             sizes[run.config.size].append(spent)
@@ -70,6 +70,6 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
         grid_s = grid_seeds * sum(map(fmean, expected)) * (1 + phases_s / sum(map(sum, cells.values())))
     spent_s = sum(spent for run, spent in ended if not run.trained_for)
     reused_s = sum(spent for _, spent in ended) - spent_s
-    reused = sum(bool(run.trained_for) for run, _ in counted)
+    reused = sum(bool(run.trained_for) for run, _ in as_evidence)
     grid_runs = grid_seeds * len(spec.cells)
-    return Cost(spent_s, grid_s, len(counted) - reused, grid_runs, grid_seeds, reused_s, reused)
+    return Cost(spent_s, grid_s, len(as_evidence) - reused, grid_runs, grid_seeds, reused_s, reused)

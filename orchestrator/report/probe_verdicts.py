@@ -82,8 +82,8 @@ def compare(
     than = f"{PREFIX}{expected.than}"
 
     def with_number(mix: str) -> list[Run]:
-        counted = [run for run in runs.get(mix, ()) if expected.among == "all" or _has_learned(run, answer)]
-        return [run for run in counted if number in numbers[run.key]]
+        eligible = [run for run in runs.get(mix, ()) if expected.among == "all" or _has_learned(run, answer)]
+        return [run for run in eligible if number in numbers[run.key]]
 
     own = with_number(mix.mix)
     which = "runs" if expected.among == "all" else f"runs that learned {answer.target}"

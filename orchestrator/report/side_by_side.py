@@ -19,7 +19,7 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Compared:
+class LabeledAnswer:
     """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``.
     ``pairs`` has the keys of the runs behind each mix's comparison with its baseline."""
 
@@ -32,9 +32,9 @@ class Compared:
     pairs: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
 
-def recipes_of(answer: Answer) -> list[Compared]:
+def recipes_of(answer: Answer) -> list[LabeledAnswer]:
     """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
-    return [Compared(name, answer.under(name)) for name in answer.recipes]
+    return [LabeledAnswer(name, answer.under(name)) for name in answer.recipes]
 
 
 def finding(answer: Answer) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def finding(answer: Answer) -> tuple[str, ...]:
     return tuple(comparison_sentences(recipes, "recipe")) if several else texts
 
 
-def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
+def comparison_sentences(compared: Sequence[LabeledAnswer], kind: str) -> list[str]:
     """Return a sentence per mix if all answers share target and baseline, else each answer's own sentences.
 
     ``kind`` names what is compared, such as ``recipe``.
@@ -70,7 +70,7 @@ def comparison_sentences(compared: Sequence[Compared], kind: str) -> list[str]:
     return [f"{entry.label}: {text}" for entry in compared for text in sentences(entry.answer)]
 
 
-def _containing(compared: Sequence[Compared], place: int, mix: str) -> Compared | None:
+def _containing(compared: Sequence[LabeledAnswer], place: int, mix: str) -> LabeledAnswer | None:
     """Return the first other answer that has all pairs of the answer at ``place``, as a sweep has those of one that it
     extends. Of answers with the same pairs, the first counts."""
     own = compared[place].pairs.get(mix, frozenset())
@@ -93,20 +93,20 @@ def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -
     return f"{mix} against {baseline}: {', '.join(parts)} of {counted(len(outcomes), kind)}."
 
 
-def can_scale(compared: Sequence[Compared]) -> bool:
+def can_scale(compared: Sequence[LabeledAnswer]) -> bool:
     """Return whether these are variants of a space that differ in a number."""
     settings = {(entry.space, entry.along) for entry in compared}
     return len(compared) > 1 and len(settings) == 1 and bool(compared[0].along)
 
 
-def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
+def mix_scalings(compared: Sequence[LabeledAnswer]) -> dict[str, Scaling | None]:
     """Return how the transition of each mix grows with the setting, or None if unknown. Mixes are in every variant."""
     first, *others = ([mix.mix for mix in entry.answer.mixes] for entry in compared)
     rng = np.random.default_rng(SEED)
     return {mix: _law(compared, mix, rng) for mix in first if all(mix in mixes for mixes in others)}
 
 
-def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
+def scaling_words(compared: Sequence[LabeledAnswer]) -> Iterator[str]:
     """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
     name = compared[0].along.rpartition(".")[2]
     axis = compared[0].answer.size_axis
@@ -119,7 +119,7 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
         yield f"{mix}: {axis} at the transition grows as {name}^{span}, over {law.places} values{beyond}"
 
 
-def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:
+def _law(compared: Sequence[LabeledAnswer], mix: str, rng: np.random.Generator) -> Scaling | None:
     places = []
     for entry in compared:
         transition = entry.answer.mix(mix).target.transition

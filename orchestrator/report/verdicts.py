@@ -30,7 +30,7 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.claims import Obstacle, claim_of
 from orchestrator.report.probe_verdicts import Agreement, Judgment, compare
-from orchestrator.report.side_by_side import Compared, mix_scalings
+from orchestrator.report.side_by_side import LabeledAnswer, mix_scalings
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
@@ -165,7 +165,7 @@ def over_table(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
+def judge_law(space: str, expected: Expectation, compared: Sequence[LabeledAnswer]) -> list[Row]:
     """Return the verdicts on a statement about an exponent over all variants, one row per mix."""
     rows = []
     for mix, law in mix_scalings(compared).items():

@@ -23,7 +23,7 @@ from orchestrator.transition.evidence import Block, Pair, RunId, has_learned, pa
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import Point
 
-Compared = tuple[str, str]
+MixAndBaseline = tuple[str, str]
 """A mix and its baseline."""
 DEVIATIONS = 1.5
 """Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
@@ -153,11 +153,13 @@ class Ledger:
         self.run_cost: dict[RunId, float] = {}
         self.outcomes: dict[str, list[tuple[Point, bool]]] = {mix: [] for mix in problem.mixes}
         self.cells: dict[str, KnownRuns] = {mix: KnownRuns(problem.seeds) for mix in problem.mixes}
-        self.compared: dict[Compared, ComparedRuns] = {pair: ComparedRuns(problem) for pair in problem.comparisons}
+        self.compared: dict[MixAndBaseline, ComparedRuns] = {
+            both: ComparedRuns(problem) for both in problem.comparisons
+        }
         self._problem, self._share = problem, share
         self._results = self._blocks = 0
         self._last_block: Block | None = None
-        self._waiting: dict[RunId, list[tuple[Compared, int]]] = defaultdict(list)
+        self._waiting: dict[RunId, list[tuple[MixAndBaseline, int]]] = defaultdict(list)
         self._known_costs: list[tuple[int, float]] = []
         self._log_sizes, self._log_costs = array("d"), array("d")
         self.least_cost = 0.0
@@ -189,7 +191,7 @@ class Ledger:
         """Return the pair of a block, or None if it is incomplete."""
         return pair_of(block, self.learned)
 
-    def waiting(self, request: Request) -> list[Compared]:
+    def waiting(self, request: Request) -> list[MixAndBaseline]:
         """Return the comparisons with open blocks that wait for the outcome of a run."""
         run = (request.mix, request.size, request.seed)
         return [pair for pair, _ in self._waiting.get(run, ())] if request.is_evidence else []
@@ -244,7 +246,7 @@ class Ledger:
             if run not in self.learned:
                 self._waiting[run].append((key, len(own.blocks) - 1))
 
-    def _try_to_complete(self, key: Compared, place: int) -> None:
+    def _try_to_complete(self, key: MixAndBaseline, place: int) -> None:
         own = self.compared[key]
         if place in own.open and (pair := self.pair_of(own.open[place])) is not None:
             own.complete(place, pair, self.run_cost)

@@ -23,10 +23,10 @@ from orchestrator.search.base import (
     check_range,
     requests_of,
 )
-from orchestrator.search.ledger import Compared, ComparedRuns, Ledger
+from orchestrator.search.ledger import ComparedRuns, Ledger, MixAndBaseline
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.remaining_budget import Limits, Shortfall, Side, most_pairs
+from orchestrator.search.reachable_pairs import Limits, Shortfall, Side, most_pairs
 from orchestrator.transition.e_value import Growth
 from orchestrator.transition.evidence import Block
 
@@ -73,10 +73,10 @@ class Pairs(Searcher):
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
         self._ledger = self._new_ledger()
-        self._designs: dict[Compared, tuple[tuple[int, int], PairDesign]] = {}
+        self._designs: dict[MixAndBaseline, tuple[tuple[int, int], PairDesign]] = {}
         budgets = Counter(baseline for _, baseline in problem.comparisons)
-        self._shortfalls: dict[Compared, tuple[tuple[int, int], Shortfall | None]] = {}
-        self._closed: frozenset[Compared] = frozenset()
+        self._shortfalls: dict[MixAndBaseline, tuple[tuple[int, int], Shortfall | None]] = {}
+        self._closed: frozenset[MixAndBaseline] = frozenset()
         """The comparisons that were closed at the last release of their runs."""
         self.budgets = {mix: max(budgets[mix], 1) for mix in problem.mixes}
         """Number of budgets of each mix. A baseline has one for each mix compared with it."""
@@ -98,11 +98,11 @@ class Pairs(Searcher):
         duplicate._ledger = self._new_ledger()
         return duplicate
 
-    def design(self, pair: Compared) -> PairDesign:
+    def design(self, pair: MixAndBaseline) -> PairDesign:
         """Return the design of a comparison's next block. It is the same until a block is requested or completed."""
         return self.design_with(pair, self.ledger.compared[pair])
 
-    def design_with(self, pair: Compared, runs: ComparedRuns) -> PairDesign:
+    def design_with(self, pair: MixAndBaseline, runs: ComparedRuns) -> PairDesign:
         """Return the design of a comparison's next block after these blocks."""
         version, design = self._designs.get(pair, (None, None))
         if design is None or version != runs.version or design.runs is not runs:
@@ -124,7 +124,7 @@ class Pairs(Searcher):
     def progress_of(self, mix: str) -> MixProgress:
         return _Decision(self, ()).progress(mix)
 
-    def shortfall(self, pair: Compared) -> Shortfall | None:
+    def shortfall(self, pair: MixAndBaseline) -> Shortfall | None:
         """Return why an undecided comparison cannot be decided any more, or None if it can. A search may stop it then,
         because evidence is valid whenever one stops."""
         state = len(self.results), len(self.blocks)
@@ -134,7 +134,7 @@ class Pairs(Searcher):
             self._shortfalls[pair] = state, result
         return result
 
-    def _find_shortfall(self, pair: Compared) -> Shortfall | None:
+    def _find_shortfall(self, pair: MixAndBaseline) -> Shortfall | None:
         mix, baseline = pair
         runs = self.ledger.compared[pair]
         needed = self.design(pair).fewest_more
@@ -148,7 +148,7 @@ class Pairs(Searcher):
         count = self.budgets[mix]
         return Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), used)
 
-    def is_closed(self, pair: Compared) -> bool:
+    def is_closed(self, pair: MixAndBaseline) -> bool:
         """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.
 
         Its open blocks then stay incomplete. The decision still holds, because the pairs before them made it. A search
@@ -158,7 +158,7 @@ class Pairs(Searcher):
             return False
         return self.design(pair).decided is not None or self.is_hopeless(pair)
 
-    def is_hopeless(self, pair: Compared) -> bool:
+    def is_hopeless(self, pair: MixAndBaseline) -> bool:
         """Return True if a comparison had a chance to be decided, and has none any more. It gets no more pairs."""
         shortfall = self.shortfall(pair)
         return shortfall is not None and not shortfall.from_start
@@ -181,11 +181,11 @@ class _Decision:
     def __init__(self, searcher: Pairs, pending: Iterable[Request], ending: Collection[Request] = ()) -> None:
         self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
         self._ledger = searcher.ledger
-        self._branches: dict[Compared, ComparedRuns] = {}
+        self._branches: dict[MixAndBaseline, ComparedRuns] = {}
         """Copies of comparisons to which blocks of this decision were added."""
-        self._chosen: dict[Compared, list[Block]] = {}
+        self._chosen: dict[MixAndBaseline, list[Block]] = {}
         """Blocks of this decision that are in no copy yet. The last ones never need one."""
-        self._next: dict[Compared, list[Block]] = {}
+        self._next: dict[MixAndBaseline, list[Block]] = {}
         """The next blocks of comparisons, until an item is chosen."""
         self._ending = frozenset(ending)
         self.pending: dict[Request, None] = {}
@@ -201,7 +201,7 @@ class _Decision:
         self._wait_for(run for run in requests_of(*items) if run not in self._searcher.results)
         return items
 
-    def _runs_of(self, pair: Compared) -> ComparedRuns:
+    def _runs_of(self, pair: MixAndBaseline) -> ComparedRuns:
         """Return the blocks of a comparison, with those of this decision. The ledger only has earlier ones."""
         if pair in self._chosen:
             if pair not in self._branches:
@@ -261,13 +261,13 @@ class _Decision:
         pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_evidence]
         return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
-    def _next_blocks(self, pair: Compared) -> list[Block]:
+    def _next_blocks(self, pair: MixAndBaseline) -> list[Block]:
         """Return the next blocks of a comparison. A decision asks for those of a baseline once for each other mix."""
         if pair not in self._next:
             self._next[pair] = self._find_next_blocks(pair)
         return self._next[pair]
 
-    def _find_next_blocks(self, pair: Compared) -> list[Block]:
+    def _find_next_blocks(self, pair: MixAndBaseline) -> list[Block]:
         if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
             return []
         design, aim = self._comparison(pair), self._settings.aim
@@ -291,7 +291,7 @@ class _Decision:
                     return False
         return waits
 
-    def _is_served(self, pair: Compared) -> bool:
+    def _is_served(self, pair: MixAndBaseline) -> bool:
         """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""
         open_blocks = self._runs_of(pair).open
         return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
@@ -309,7 +309,7 @@ class _Decision:
         used = self._ledger.ended[mix] + len(self._pending_of[mix])
         return self._settings.max_runs * self._searcher.budgets[mix] - used
 
-    def _comparison(self, pair: Compared) -> PairDesign:
+    def _comparison(self, pair: MixAndBaseline) -> PairDesign:
         return self._searcher.design_with(pair, self._runs_of(pair))
 
     def _transition(self, mix: str) -> TransitionDesign:

@@ -9,12 +9,12 @@ from pathlib import Path
 from orchestrator.jobs.timetable import typical_seconds
 from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
-from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.search.results import learned_runs
 from orchestrator.space.problem import problem_of, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import Comparison, compare
-from orchestrator.transition.evidence import ERROR, LEARNED, Block, counted
+from orchestrator.transition.evidence import ERROR, LEARNED, Block, counted_pairs
 from orchestrator.transition.types import Point
 from trainables.base import Evaluation, Outcome, RunConfig, Status
 
@@ -131,7 +131,7 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
         for mix, baseline in problem_of(spec).comparisons
     }
     return {
-        mix: compare(counted(requested, learned), family.parameters, error, spec.looks.get(mix, 0))
+        mix: compare(counted_pairs(requested, learned), family.parameters, error, spec.looks.get(mix, 0))
         for mix, requested in blocks_of.items()
         if requested
     }

@@ -60,8 +60,8 @@ def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     for caveat in spec.warnings():
         console.print(Text(f"caveat: {caveat}", style="yellow"))
     _print_notes(spec, hardware, plan, console)
-    counted = spec.family_class.words.parameters
-    table = plain_table(spec.size_axis, counted, "FLOPs per run", "time per run", "stack", "runs expected")
+    parameters = spec.family_class.words.parameters
+    table = plain_table(spec.size_axis, parameters, "FLOPs per run", "time per run", "stack", "runs expected")
     for column in table.columns:
         column.justify = "right"
     for size in plan.sizes:

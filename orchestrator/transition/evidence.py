@@ -121,7 +121,7 @@ def pair_of(block: Block, learned: Mapping[RunId, bool | None]) -> Pair | None:
     return Pair(block.mix_size, block.baseline_size, block.seed, learned[mix], learned[baseline])
 
 
-def counted(blocks: Iterable[Block], learned: Mapping[RunId, bool | None]) -> list[Pair]:
+def counted_pairs(blocks: Iterable[Block], learned: Mapping[RunId, bool | None]) -> list[Pair]:
     """Return the counted pairs of one mix and its baseline: their blocks in order of request, up to the first
     incomplete one. ``learned`` is True or False for runs that ended, and None for failed ones."""
     pairs = [pair_of(block, learned) for block in blocks]

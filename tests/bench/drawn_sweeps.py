@@ -27,7 +27,7 @@ from orchestrator.space.problem import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import compare
-from orchestrator.transition.evidence import ERROR, LEARNED, Direction, counted
+from orchestrator.transition.evidence import ERROR, LEARNED, Direction, counted_pairs
 from orchestrator.transition.types import Point
 from tests.bench.machine import describe
 from tests.bench.pool import Pool, recipes_of
@@ -129,7 +129,7 @@ def draw(cell: Cell, play: Play, key: int) -> Drawn:
         return replace(run, cost=run.cost * (play.early if learned else 1.0))
 
     trace = simulate(searcher, shaped, play.slots)
-    pairs = counted(searcher.blocks, learned_runs(trace.results, bar))
+    pairs = counted_pairs(searcher.blocks, learned_runs(trace.results, bar))
     comparison = compare(pairs, spec.make_family().parameters, spec.search.settings.get("error", ERROR))
     return Drawn(len(trace.results), trace.cost, comparison.decided, comparison.at_least)
 

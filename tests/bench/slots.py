@@ -20,7 +20,7 @@ from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Aim, Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.transition.comparison import compare
-from orchestrator.transition.evidence import counted
+from orchestrator.transition.evidence import counted_pairs
 from orchestrator.transition.types import Point
 from trainables.base import Parameters
 
@@ -80,7 +80,7 @@ def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
     def watch(now: float, begun: int) -> None:
         learned = learned_runs(searcher.results, searcher.settings.learned)
         for mix in names[1:]:
-            pairs = counted([block for block in searcher.blocks if block.mix == mix], learned)
+            pairs = counted_pairs([block for block in searcher.blocks if block.mix == mix], learned)
             if mix not in decided and compare(pairs, lambda size: Parameters(size, size)).decided is not None:
                 decided[mix] = begun, now
 

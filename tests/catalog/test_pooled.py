@@ -14,7 +14,7 @@ from orchestrator.home.directories import Home
 from orchestrator.search.results import learned_runs
 from orchestrator.system.errors import UserError
 from orchestrator.transition.comparison import compare
-from orchestrator.transition.evidence import LEARNED, Block, Direction, counted
+from orchestrator.transition.evidence import LEARNED, Block, Direction, counted_pairs
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec
@@ -39,7 +39,7 @@ def test_disjoint_seeds_add_their_runs_and_pairs(home: Home) -> None:
     comparison = pooled.answer.mix("add+prod").comparison
     assert comparison is not None
     results = {run.request: run.point("add") for sweep in (first, second) for run in sweep.runs}
-    pairs = counted((*first.blocks, *second.blocks), learned_runs(results, LEARNED))
+    pairs = counted_pairs((*first.blocks, *second.blocks), learned_runs(results, LEARNED))
     assert (len(pairs), comparison) == (15, compare(pairs, first.spec.make_family().parameters))
     assert comparison.decided is Direction.FEWER
     alone = [sweep.answer.mix("add+prod").comparison for sweep in pooled.sweeps]

@@ -11,7 +11,7 @@ from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import learned_runs
 from orchestrator.transition.comparison import Comparison, compare
-from orchestrator.transition.evidence import ERROR, LEARNED, counted
+from orchestrator.transition.evidence import ERROR, LEARNED, counted_pairs
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import PROBLEM, World, coin, drive, mixed, step
 from trainables.base import Parameters
@@ -46,7 +46,7 @@ def searched(method: str, world: World, **settings: Any) -> tuple[list[Request],
     searcher = METHODS[method](MANY_SEEDS, **settings)
     results = drive(searcher, world, 8)
     own = vars(searcher.settings)
-    pairs = counted(searcher.blocks, learned_runs(results, own.get("learned", LEARNED)))
+    pairs = counted_pairs(searcher.blocks, learned_runs(results, own.get("learned", LEARNED)))
     return list(results), compare(pairs, lambda size: Parameters(size, size), own.get("error", ERROR))
 
 

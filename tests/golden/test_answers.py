@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from orchestrator.report.answer import Answer, MixAnswer, answer
 from orchestrator.report.answer_table import answer_table, comparison_view, plain
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Verdict
@@ -128,7 +128,7 @@ def test_nothing_learned_asks_for_a_longer_budget(snapshot: SnapshotAssertion) -
 @pytest.mark.parametrize("width", [80, 160])
 def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
     several = [
-        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
+        LabeledAnswer(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]))
         for label, kind in (("n5", "at_least"), ("n7", "alike"), ("n11", "more"))
     ]
     console = Console(width=width, file=io.StringIO())

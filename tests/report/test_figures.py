@@ -28,7 +28,7 @@ from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import pair_of, similarities_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.transition.types import Density, Estimate, Point, Verdict
 from tests.catalog.fabricated import failed, runs_of
 from tests.golden.test_answers import FEWER
@@ -264,7 +264,7 @@ def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
     located = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
     answer = make_answer(above, located, FEWER)
-    compared = [Compared("one", answer), Compared("two", answer)]
+    compared = [LabeledAnswer("one", answer), LabeledAnswer("two", answer)]
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]
@@ -276,7 +276,7 @@ def test_the_forest_plot_has_a_row_per_mix_and_arrows_for_open_ends() -> None:
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_the_forest_plot_draws_every_verdict(verdict: Verdict, tmp_path: Path) -> None:
     estimate = transition(verdict, NOWHERE)
-    figure = forest_figure([Compared("only", make_answer(estimate, estimate))])
+    figure = forest_figure([LabeledAnswer("only", make_answer(estimate, estimate))])
     assert save(figure, tmp_path / "forest.png").stat().st_size > 5000
 
 
@@ -299,7 +299,7 @@ def test_inline_figures_have_unique_ids(stored: StoredSweep) -> None:
 def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
     both = transition(Verdict.FOUND, Estimate(14.0, None, None))
     answer = make_answer(both, both)
-    (axes,) = forest_figure([Compared("one", answer)]).axes
+    (axes,) = forest_figure([LabeledAnswer("one", answer)]).axes
     at = [line for line in axes.lines if list(np.asarray(line.get_xdata())) == [140.0]]
     assert [line.get_markerfacecolor() for line in at] == ["white", "white"]
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.probe_verdicts import Agreement, at_equal_size, compare, paired
-from orchestrator.report.side_by_side import Compared
+from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.report.verdicts import (
     Row,
     halfway_steps,
@@ -149,7 +149,7 @@ def test_statements_are_judged_separately_for_each_recipe() -> None:
     rows = judge("space", "", [expected("transition")], result)
     assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
     below = expected("exponent below", mix="add+prod", limit=1)
-    both = [Compared(str(place), result, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
+    both = [LabeledAnswer(str(place), result, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
     assert [row.about for row in judge_law("space", below, both)] == ["add+prod @ near", "add+prod @ far"]
 
 

@@ -18,7 +18,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.rows import targets
-from orchestrator.report.side_by_side import Compared, comparison_sentences, finding, recipes_of
+from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
 from orchestrator.report.words.explanation import explain, how_sure
 from orchestrator.report.words.findings import difference_words, two_levels
 from orchestrator.report.words.next_step import next_step
@@ -190,9 +190,9 @@ def test_a_sentence_about_several_recipes_counts_them(kinds: tuple[str, ...], co
     assert comparison_sentences(several("abc", kinds), "recipe") == [f"add+prod against add: {counts}"]
 
 
-def several(labels: Iterable[str], kinds: Iterable[str], variant: str = "") -> list[Compared]:
+def several(labels: Iterable[str], kinds: Iterable[str], variant: str = "") -> list[LabeledAnswer]:
     return [
-        Compared(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant=variant)
+        LabeledAnswer(label, make_answer(LEARNED, SMALLER, COMPARISONS[kind]), variant=variant)
         for label, kind in zip(labels, kinds, strict=False)
     ]
 

@@ -16,7 +16,7 @@ from orchestrator.search.next_pair import FEWEST_OPEN
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.transition.comparison import Comparison, compare
-from orchestrator.transition.evidence import LEARNED, Direction, counted
+from orchestrator.transition.evidence import LEARNED, Direction, counted_pairs
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import World, drive
 from tests.forecast.truths import Truth, TruthKind, truths_world
@@ -40,7 +40,7 @@ def world(transitions: dict[str, float], seed: int = 0) -> World:
 
 def comparison_of(searcher: Searcher) -> Comparison:
     learned = learned_runs(searcher.results, LEARNED)
-    return compare(counted(searcher.blocks, learned), lambda size: Parameters(size**2.0, size**2.0))
+    return compare(counted_pairs(searcher.blocks, learned), lambda size: Parameters(size**2.0, size**2.0))
 
 
 HALF = world({"add": 20.0, "add+prod": 10.0})

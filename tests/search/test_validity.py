@@ -18,7 +18,7 @@ from orchestrator.search.base import Problem, Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import learned_runs
 from orchestrator.transition.comparison import compare
-from orchestrator.transition.evidence import ERROR, Pair, counted
+from orchestrator.transition.evidence import ERROR, Pair, counted_pairs
 from orchestrator.transition.types import Point
 from trainables.base import Parameters
 
@@ -84,7 +84,7 @@ def test_a_shared_baseline_keeps_the_error(shape: str, slots: int) -> None:
         searcher = Pairs(problem, aim="decide", max_runs=24)
         learned = learned_runs(simulate(searcher, world, slots).results, 0.8)
         for mix in FIVE[1:]:
-            wrong += decides(counted([block for block in searcher.blocks if block.mix == mix], learned))
+            wrong += decides(counted_pairs([block for block in searcher.blocks if block.mix == mix], learned))
     assert wrong <= ERROR * sweeps * 4
 
 
@@ -104,7 +104,8 @@ def test_runs_stopped_by_one_decision_keep_the_error_of_the_others(slots: int) -
 
         searcher = Pairs(problem, aim="decide", max_runs=40)
         learned = learned_runs(simulate(searcher, world, slots).results, 0.8)
-        decided = [decides(counted([pair for pair in searcher.blocks if pair.mix == mix], learned)) for mix in FIVE[1:]]
+        blocks = [[block for block in searcher.blocks if block.mix == mix] for mix in FIVE[1:]]
+        decided = [decides(counted_pairs(own, learned)) for own in blocks]
         right, wrong = right + decided[0], wrong + sum(decided[1:])
         stopped += sum(run not in learned for pair in searcher.blocks for run in pair.runs)
     assert right >= 0.9 * sweeps
@@ -140,7 +141,7 @@ def best_of_twelve(sweeps: int) -> dict[str, int]:
                 problem = replace(problem, looks=(looks if name == "divided" else 0,))
                 searcher = Pairs(problem, aim="decide", max_runs=32, learned=bar)
                 learned = learned_runs(simulate(searcher, world, 2).results, bar)
-                pairs = counted(searcher.blocks, learned)
+                pairs = counted_pairs(searcher.blocks, learned)
                 if compare(pairs, lambda size: Parameters(size, size), looks=problem.looks[0]).decided is not None:
                     wrong[name] += 1
                     break

@@ -13,7 +13,7 @@ from orchestrator.home.directories import Home
 from orchestrator.report.words.explanation import how_sure
 from orchestrator.report.words.findings import evidence_words
 from orchestrator.search.base import requests_of
-from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.space.problem import searcher_of
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, Direction

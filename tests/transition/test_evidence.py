@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
 from orchestrator.transition.e_value import Growth, growth_of, log_evidence, log_growth
-from orchestrator.transition.evidence import Block, Direction, Pair, counted, least_accuracy
+from orchestrator.transition.evidence import Block, Direction, Pair, counted_pairs, least_accuracy
 from trainables.base import Parameters
 
 
@@ -157,9 +157,9 @@ def test_blocks_count_in_order_of_request_up_to_the_first_incomplete_one() -> No
         ("mix", 12, 0): True, ("base", 12, 0): None, ("mix", 12, 1): True,
         ("mix", 12, 2): True, ("base", 16, 2): False,
     }  # fmt: skip
-    assert counted(blocks, learned) == [Pair(12, 12, 0, True, None)]
+    assert counted_pairs(blocks, learned) == [Pair(12, 12, 0, True, None)]
     learned["base", 12, 1] = False
-    assert len(counted(blocks, learned)) == 3
+    assert len(counted_pairs(blocks, learned)) == 3
 
 
 def test_the_threshold_is_a_share_of_the_score_above_the_best_constant_answer() -> None:

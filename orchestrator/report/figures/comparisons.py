@@ -14,7 +14,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.side_by_side import Compared, finding, recipes_of
+from orchestrator.report.side_by_side import LabeledAnswer, finding, recipes_of
 from orchestrator.report.words.findings import compared_words
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, exact
@@ -65,7 +65,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
 
 
 @style.own_style()
-def forest_figure(compared: Sequence[Compared], title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
+def forest_figure(compared: Sequence[LabeledAnswer], title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
     """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]

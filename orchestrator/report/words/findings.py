@@ -9,7 +9,7 @@ from orchestrator.report.answer import Answer, GivenUp, MixAnswer
 from orchestrator.report.claims import Claim, Obstacle, claim_of, learned_by_half, unplaced
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
-from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.system.text import bare, counted, exact, listed
 from orchestrator.transition.comparison import Comparison, Tallies, odds, rounded_down
 from orchestrator.transition.evidence import Direction

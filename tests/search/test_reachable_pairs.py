@@ -11,7 +11,7 @@ import pytest
 from orchestrator.forecast.simulation import simulate
 from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
-from orchestrator.search.remaining_budget import Shortfall
+from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.transition.e_value import NEAREST, Growth, growth_of
 from orchestrator.transition.evidence import Direction, Pair
 from orchestrator.transition.types import Point

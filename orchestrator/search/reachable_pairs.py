@@ -1,4 +1,4 @@
-"""What the rest of a comparison's budget can still decide: a bound on its number of pairs, from results and blocks."""
+"""How many more pairs of a comparison can count within its budget, and whether they can still decide it."""
 
 from __future__ import annotations
 
