@@ -14,7 +14,7 @@ CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")
 
 def give_weights(trainer: StackTrainer, model: PlainModel) -> None:
     """Copy the initial weights of a stack of one to the plain model, whose linear layers transpose them."""
-    views = trainer.where.views(trainer.state.parameters_SP)
+    views = trainer.layout.views(trainer.state.parameters_SP)
     targets = {
         "token": model.token.weight,
         "position": model.position.weight,

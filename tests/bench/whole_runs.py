@@ -43,8 +43,8 @@ def train(family: Family, mix: str, size: int, seed: int, cache: Path, step: str
             return report.outcome
 
 
-def one_bit_moved(model: ModelSettings, where: Layout, generator: torch.Generator) -> torch.Tensor:
-    parameters = initialize(model, where, generator)
+def one_bit_moved(model: ModelSettings, layout: Layout, generator: torch.Generator) -> torch.Tensor:
+    parameters = initialize(model, layout, generator)
     parameters[0] = torch.nextafter(parameters[0], torch.tensor(torch.inf))
     return parameters
 

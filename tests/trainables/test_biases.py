@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
-from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.architecture import ModelSettings, lay_out
 from trainables.transformer.model import forward, initialize
 from trainables.transformer.optimizer import StackState
 from trainables.transformer.training_settings import Decay
@@ -102,10 +102,10 @@ def way_up(name: str, tensor: Tensor) -> Tensor:
 def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Tensor:
     """Return models [S, P] with random gains, biases and weights."""
     generator = torch.Generator().manual_seed(0)
-    where = layout(settings, width, VOCABULARY)
-    flat = torch.stack([initialize(settings, where, generator) for _ in range(stack)])
+    layout = lay_out(settings, width, VOCABULARY)
+    flat = torch.stack([initialize(settings, layout, generator) for _ in range(stack)])
     noise = torch.zeros_like(flat)
-    for view in where.views(noise).values():
+    for view in layout.views(noise).values():
         view.normal_(0.0, 0.3, generator=generator)
     return flat + noise
 
@@ -113,7 +113,7 @@ def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Ten
 def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> Oracle:
     """Return the oracle with the parameters of a stack of one, in their precision."""
     oracle = Oracle(settings, width).to(flat_1P.dtype)
-    views = layout(settings, width, VOCABULARY).views(flat_1P)
+    views = lay_out(settings, width, VOCABULARY).views(flat_1P)
     named = oracle.named()
     assert named.keys() == views.keys()
     assert {id(tensor) for tensor in named.values()} == {id(tensor) for tensor in oracle.parameters()}
@@ -129,14 +129,14 @@ def test_logits_and_gradients_agree_with_torchs_encoder_layer(name: str) -> None
     flat = random_stack(settings, 1).double().requires_grad_()
     tokens = torch.randint(0, VOCABULARY, (5, 9), generator=torch.Generator().manual_seed(1))
     weights = torch.randn(5, 9, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    where = layout(settings, WIDTH, VOCABULARY)
-    logits = forward(settings, where.views(flat), tokens.unsqueeze(0))[0]
+    layout = lay_out(settings, WIDTH, VOCABULARY)
+    logits = forward(settings, layout.views(flat), tokens.unsqueeze(0))[0]
     oracle = oracle_of(settings, flat.detach())
     expected = oracle(tokens)
     torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-9)
     (gradient,) = torch.autograd.grad((logits * weights).sum(), flat)
     (expected * weights).sum().backward()
-    views = where.views(gradient)
+    views = layout.views(gradient)
     for key, parameter in oracle.named().items():
         assert parameter.grad is not None
         torch.testing.assert_close(views[key][0], way_up(key, parameter.grad), rtol=1e-8, atol=1e-8, msg=key)
@@ -170,7 +170,7 @@ def test_steps_agree_with_torchs_adamw(decay: Decay) -> None:
             group["lr"] = float(training.learning_rates(step, step + 1)[0])
         optimizer.step()
         trainer.run(step, step + 1)
-    views = layout(model, 16, VOCABULARY).views(trainer.state.parameters_SP)
+    views = lay_out(model, 16, VOCABULARY).views(trainer.state.parameters_SP)
     for name, parameter in oracle.named().items():
         ours, theirs = views[name][0], way_up(name, parameter.detach())
         if name == "0.qkv_bias":

@@ -20,7 +20,7 @@ from trainables.base import Mix
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation, native
-from trainables.transformer.architecture import Layout, ModelSettings, layout
+from trainables.transformer.architecture import Layout, ModelSettings, lay_out
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer, Shape
@@ -36,7 +36,7 @@ torch.set_num_threads(1)
 
 
 def native_gradient(
-    model: ModelSettings, where: Layout, parameters_P: torch.Tensor, tokens_BW: torch.Tensor, counted_BW: torch.Tensor
+    model: ModelSettings, layout: Layout, parameters_P: torch.Tensor, tokens_BW: torch.Tensor, counted_BW: torch.Tensor
 ) -> tuple[float, torch.Tensor]:
     """Return one model's mean loss in predicting the counted tokens of its windows, and the gradient [P]."""
     library = native.library()
@@ -44,7 +44,7 @@ def native_gradient(
     tokens, counted = tokens_BW.numpy().astype(np.uint16), counted_BW.numpy()
     loss, gradient_P = np.empty(1, np.float32), torch.empty_like(parameters_P)
     library.differentiate(
-        ctypes.byref(Shape.of(model, where)),
+        ctypes.byref(Shape.of(model, layout)),
         parameters_P.numpy().ctypes,
         ctypes.c_int32(len(tokens)),
         tokens.ctypes,
@@ -55,20 +55,20 @@ def native_gradient(
     return float(loss[0]), gradient_P
 
 
-def noisy_model(model: ModelSettings, where: Layout, seed: int) -> torch.Tensor:
+def noisy_model(model: ModelSettings, layout: Layout, seed: int) -> torch.Tensor:
     """Return a model whose gains and biases have random values."""
     generator = torch.Generator().manual_seed(seed)
-    flat = initialize(model, where, generator)
-    for view in where.views(flat.unsqueeze(0)).values():
+    flat = initialize(model, layout, generator)
+    for view in layout.views(flat.unsqueeze(0)).values():
         view.add_(0.2 * torch.randn(view.shape, generator=generator))
     return flat
 
 
 def by_torch(
-    model: ModelSettings, where: Layout, flat: torch.Tensor, tokens: torch.Tensor, counted: torch.Tensor, dtype: Any
+    model: ModelSettings, layout: Layout, flat: torch.Tensor, tokens: torch.Tensor, counted: torch.Tensor, dtype: Any
 ) -> tuple[float, dict[str, torch.Tensor]]:
     """Return the reference's loss and gradients in a precision."""
-    leaves = {name: view.detach().to(dtype).requires_grad_() for name, view in where.views(flat.unsqueeze(0)).items()}
+    leaves = {name: view.detach().to(dtype).requires_grad_() for name, view in layout.views(flat.unsqueeze(0)).items()}
     loss = stack_losses(model, leaves, tokens.unsqueeze(0), counted[..., 1:].unsqueeze(0), 1).sum()
     return float(loss.detach()), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
@@ -104,16 +104,16 @@ def test_loss_and_gradients_agree_with_torch(
     model: ModelSettings, head_size: int, batch: int, seed: int, data: st.DataObject
 ) -> None:
     vocabulary, counted_share = data.draw(st.tuples(st.sampled_from((2, 18, 300)), st.sampled_from((0.0, 0.1, 0.5, 1))))
-    where = layout(model, model.n_head * head_size, vocabulary)
-    flat = noisy_model(model, where, seed)
+    layout = lay_out(model, model.n_head * head_size, vocabulary)
+    flat = noisy_model(model, layout, seed)
     generator = torch.Generator().manual_seed(seed + 1)
     tokens = torch.randint(0, vocabulary, (batch, model.block + 1), generator=generator)
     counted = torch.rand(batch, model.block + 1, generator=generator) < counted_share
-    loss, gradient = native_gradient(model, where, flat, tokens, counted)
-    judge, exact = by_torch(model, where, flat, tokens, counted, torch.float64)
-    single, inexact = by_torch(model, where, flat, tokens, counted, torch.float32)
+    loss, gradient = native_gradient(model, layout, flat, tokens, counted)
+    judge, exact = by_torch(model, layout, flat, tokens, counted, torch.float64)
+    single, inexact = by_torch(model, layout, flat, tokens, counted, torch.float32)
     assert abs(loss - judge) <= CLOSE * max(judge, 1) + MANY * abs(single - judge)
-    mine = where.views(gradient.unsqueeze(0))
+    mine = layout.views(gradient.unsqueeze(0))
     assert farthest(mine, exact) <= CLOSE + MANY * farthest(inexact, exact)
 
 
@@ -146,7 +146,7 @@ def test_a_run_has_the_same_bits_alone_in_a_stack_and_resumed() -> None:
 
 def test_frozen_parts_keep_their_first_values() -> None:
     trainer = native_trainer([3, 1], settings=[replace(TRAINING, decay="all")] * 2, frozen=[{"token", "0.qkv"}, set()])
-    views = trainer.where.views(trainer.state.parameters_SP)
+    views = trainer.layout.views(trainer.state.parameters_SP)
     before = {name: view.clone() for name, view in views.items()}
     trainer.run(0, 5)
     stayed = [{name for name, view in views.items() if torch.equal(view[row], before[name][row])} for row in (0, 1)]
@@ -166,10 +166,10 @@ def test_a_diverged_run_has_no_finite_loss_and_does_not_change_others(poison: fl
 
 
 def test_a_text_with_tokens_beyond_the_vocabulary_is_refused() -> None:
-    where = layout(MODEL, 16, VOCABULARY - 1)
-    state = StackState.start(torch.zeros(1, where.width))
+    layout = lay_out(MODEL, 16, VOCABULARY - 1)
+    state = StackState.start(torch.zeros(1, layout.width))
     with pytest.raises(ValueError, match="outside the vocabulary"):
-        NativeTrainer(state, MODEL, where, [TRAINING], [TEXT], [0])
+        NativeTrainer(state, MODEL, layout, [TRAINING], [TEXT], [0])
 
 
 def test_a_library_built_from_other_source_code_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,9 +194,9 @@ def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: 
     """The models are random, so that most drafts are wrong; rows have different heights and texts different lengths."""
     words = TASK.vocabulary()
     model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
-    where = layout(model, n_embed, len(words))
-    first = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
-    trainer = NativeTrainer(StackState.start(torch.stack(first)), model, where, [TRAINING] * 2, [TEXT] * 2, [0, 1])
+    layout = lay_out(model, n_embed, len(words))
+    first = [initialize(model, layout, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    trainer = NativeTrainer(StackState.start(torch.stack(first)), model, layout, [TRAINING] * 2, [TEXT] * 2, [0, 1])
     joint, alone = (make_dataset(TASK, Mix.parse(mix), seed) for mix, seed in (("add+max", 0), ("add", 1)))
     questions = [list(joint.test.values()), list(alone.test.values())]
     theirs, begin = map(torch.from_numpy, generation.lay_out(questions, words.eos))

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainables.transformer import model
-from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
+from trainables.transformer.architecture import ModelSettings, count_parameters, lay_out, parameter_shapes
 from trainables.transformer.model import forward, initialize
 
 VOCABULARY = 18
 
 
 def models(settings: ModelSettings, n_embed: int, stack: int) -> Tensor:
-    where = layout(settings, n_embed, VOCABULARY)
-    return torch.stack([initialize(settings, where, torch.Generator().manual_seed(seed)) for seed in range(stack)])
+    layout = lay_out(settings, n_embed, VOCABULARY)
+    return torch.stack([initialize(settings, layout, torch.Generator().manual_seed(seed)) for seed in range(stack)])
 
 
 def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tensor) -> Tensor:
-    return forward(settings, layout(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
+    return forward(settings, lay_out(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
 
 
 MODELS = st.builds(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.architecture import ModelSettings, lay_out
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
@@ -42,11 +42,11 @@ def parts(
 ) -> dict[str, Any]:
     """Return the arguments of a trainer of a stack of runs that differ in their seeds and, if given, in their settings;
     it starts at step 0 unless ``state`` is given."""
-    where = layout(model, n_embed, VOCABULARY)
-    models = [initialize(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
+    layout = lay_out(model, n_embed, VOCABULARY)
+    models = [initialize(model, layout, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models).to(device)) if state is None else state
     texts = {"texts": [TEXT] * len(seeds), "keys": list(seeds)}
-    return {"state": state, "model": model, "where": where, "settings": settings or [TRAINING] * len(seeds), **texts}
+    return {"state": state, "model": model, "layout": layout, "settings": settings or [TRAINING] * len(seeds), **texts}
 
 
 def make_trainer(

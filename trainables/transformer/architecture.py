@@ -129,8 +129,8 @@ def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
     return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
-def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
-    """Return the layout of a model of this width."""
+def lay_out(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
+    """Return the layout of the parameters of a model of this width."""
     shapes = parameter_shapes(settings, n_embed, vocabulary)
     offsets = {}
     end = 0

@@ -19,7 +19,7 @@ from torch import Tensor
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
 from trainables.contract.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
 from trainables.contract.runs import settled_measure
-from trainables.transformer.architecture import ModelSettings, layout, named
+from trainables.transformer.architecture import ModelSettings, lay_out, named
 from trainables.transformer.datasets import Dataset, Examples
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialization import resized
@@ -73,7 +73,7 @@ class TransformerLearner(Learner):
         self._training: list[TrainingSettings] = [run.settings.training for run in runs]
         self._vocabulary = family.settings.task.vocabulary()
         self._device = torch.device(device)
-        self._where = layout(self._model, runs[0].size, len(self._vocabulary))
+        self._layout = lay_out(self._model, runs[0].size, len(self._vocabulary))
         self._active = list(range(len(runs)))
         self._progress = [_Progress() for _ in runs]
         self._step = 0
@@ -85,7 +85,7 @@ class TransformerLearner(Learner):
         # Do not correct this spelling: the word seeds every run's initial weights.
         generators = [torch.Generator().manual_seed(run_seed("initialisation", run)) for run in runs]
         pairs = zip(runs, generators, strict=True)
-        parameters = [initialize(run.settings.model, self._where, generator) for run, generator in pairs]
+        parameters = [initialize(run.settings.model, self._layout, generator) for run, generator in pairs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
     def train_for(self, seconds: float) -> bool:
@@ -147,7 +147,7 @@ class TransformerLearner(Learner):
             self._progress[index].wall_seconds += took_wall / len(self._active)
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
-        views = self._where.views(self._trainer.state.parameters_SP)
+        views = self._layout.views(self._trainer.state.parameters_SP)
         for index, theirs in weights.items():
             start = self._runs[index].start
             for name in named(views, () if start is None else start.takes):
@@ -204,11 +204,11 @@ class TransformerLearner(Learner):
         return (NativeTrainer if self._training_step == NATIVE else StackTrainer)(
             state,
             self._model,
-            self._where,
+            self._layout,
             [self._training[index] for index in self._active],
             [self._data[index] for index in self._active],
             [run_seed("data order", run) for run in runs],
-            frozen=[named(self._where.shapes, run.frozen) for run in runs],
+            frozen=[named(self._layout.shapes, run.frozen) for run in runs],
         )
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
@@ -290,5 +290,5 @@ class TransformerLearner(Learner):
 
     def _weights(self, index: int) -> dict[str, NDArray[Any]]:
         row = self._active.index(index)
-        mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
+        mine = self._layout.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
         return {name: view[0].numpy().copy() for name, view in mine.items()}

@@ -38,14 +38,14 @@ Observe = Callable[[Sublayer, int, Tensor], None]
 """A function that gets the sublayer, application (from 0) and update [S, B, T, C] of each addition to the stream."""
 
 
-def initialize(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
+def initialize(settings: ModelSettings, layout: Layout, generator: torch.Generator) -> Tensor:
     """Return one model's flat parameter vector [P]: weights by ``settings.init``, gains 1, biases and padding 0."""
-    flat = torch.zeros(1, where.width)
-    for name, view in where.views(flat).items():
+    flat = torch.zeros(1, layout.width)
+    for name, view in layout.views(flat).items():
         if name.endswith(GAIN):
             view.fill_(1.0)
         elif not name.endswith(BIAS):
-            deviation = settings.init.deviation(name, where.shapes[name], settings.additions)
+            deviation = settings.init.deviation(name, layout.shapes[name], settings.additions)
             view.normal_(0.0, deviation, generator=generator)
     return flat[0]
 

@@ -52,7 +52,7 @@ class StackState:
         return {"parameters": self.parameters_SP, **moments, "loss": self.loss_S}
 
 
-def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
+def step_factors(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
     """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
     The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
@@ -70,10 +70,10 @@ def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> N
 
 def adamw_step(
     settings: TrainingSettings,
-    where: Layout,
+    layout: Layout,
     gradients: Sequence[Tensor],
     state: tuple[Tensor, Tensor, Tensor],
-    sizes_3S: Tensor,
+    factors_3S: Tensor,
     decayed_P: Tensor,
     trained_SP: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,16 +82,16 @@ def adamw_step(
     Nothing is changed in place: torch's compiler fails on that, at least on a CPU.
 
     Args:
-        gradients: The gradients of all parameters, in the order of ``where``.
-        sizes_3S: The step's entry in :func:`step_sizes`.
+        gradients: The gradients of all parameters, in the order of ``layout``.
+        factors_3S: The step's entry in :func:`step_factors`.
         decayed_P: 1 for elements that weight decay applies to and 0 for others.
         trained_SP: 0 for elements that are frozen and 1 for others, or None if none is.
     """
     parameters_SP, first_SP, second_SP = state
-    gradient_SP, decayed = _flat(where, gradients), decayed_P
+    gradient_SP, decayed = _flat(layout, gradients), decayed_P
     if trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
         gradient_SP, decayed = gradient_SP * trained_SP, decayed_P * trained_SP
-    rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
+    rate_S1, decay_S1, root_S1 = factors_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)  # Each run is clipped by its own norm, as if it trained alone.
     gradient_SP = gradient_SP * (settings.clip / (norm_S + 1e-6)).clamp(max=1.0).unsqueeze(1)
     first_SP = first_SP.lerp(gradient_SP, 1 - settings.beta1)
@@ -101,12 +101,12 @@ def adamw_step(
     return parameters_SP * (1 - decay_S1 * decayed) - step_SP, first_SP, second_SP
 
 
-def _flat(where: Layout, gradients: Sequence[Tensor]) -> Tensor:
+def _flat(layout: Layout, gradients: Sequence[Tensor]) -> Tensor:
     """Return gradients in the layout of the parameters, float32 [S, P], padded with zeros."""
     pieces = []
     # The layout may leave gaps between parameters, which no gradient fills.
-    ends = [*list(where.offsets.values())[1:], where.width]
-    for gradient, offset, end in zip(gradients, where.offsets.values(), ends, strict=True):
+    ends = [*list(layout.offsets.values())[1:], layout.width]
+    for gradient, offset, end in zip(gradients, layout.offsets.values(), ends, strict=True):
         piece = gradient.flatten(1).float()
         pieces += [piece, piece.new_zeros(len(piece), end - offset - piece.shape[1])]
     return torch.cat(pieces, dim=1)

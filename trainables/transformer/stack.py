@@ -29,7 +29,7 @@ from trainables.transformer.gpu_step import (
     repeatable,
 )
 from trainables.transformer.model import forward
-from trainables.transformer.optimizer import StackState, adamw_step, step_sizes
+from trainables.transformer.optimizer import StackState, adamw_step, step_factors
 from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
@@ -50,7 +50,7 @@ class Trainer(ABC):
 
     state: StackState
     model: ModelSettings
-    where: Layout
+    layout: Layout
     settings: Sequence[TrainingSettings]
     texts: Sequence[Dataset]
     keys: Sequence[int]
@@ -60,11 +60,11 @@ class Trainer(ABC):
 
     def __post_init__(self) -> None:
         # decayed_1P is 1 where weight decay applies, trained_SP is 1 where a run's parameters are not frozen.
-        decayed_1P, trained_SP = torch.zeros(1, self.where.width), torch.ones(len(self.settings), self.where.width)
+        decayed_1P, trained_SP = torch.zeros(1, self.layout.width), torch.ones(len(self.settings), self.layout.width)
         # By default only matrices decay. Decay would pull the gains of norms, which start at 1, towards 0.
-        for name, view in self.where.views(decayed_1P).items():
-            view.fill_(self.settings[0].decay == "all" or len(self.where.shapes[name]) > 1)
-        for name, view in self.where.views(trained_SP).items():
+        for name, view in self.layout.views(decayed_1P).items():
+            view.fill_(self.settings[0].decay == "all" or len(self.layout.shapes[name]) > 1)
+        for name, view in self.layout.views(trained_SP).items():
             view[[row for row, names in enumerate(self.frozen) if name in names]] = 0.0
         device = self.state.parameters_SP.device
         self._decayed_P = decayed_1P[0].to(device)
@@ -76,7 +76,7 @@ class Trainer(ABC):
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
         with torch.no_grad():
-            parameters = pad_parameters(self.model, self.where.views(self._weights()), self._pad_to)
+            parameters = pad_parameters(self.model, self.layout.views(self._weights()), self._pad_to)
             return forward(self.model, parameters, tokens_SMT)
 
     def _weights(self) -> Tensor:
@@ -121,21 +121,21 @@ class StackTrainer(Trainer):
         self._compiled = can_compile(device) if self.compile_step is None else self.compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         self._update = compiled(adamw_step) if self._compiled else adamw_step
-        # A recorded step reads its inputs from the same addresses at every replay. Its number and its sizes are
+        # A recorded step reads its inputs from the same addresses at every replay. Its number and its factors are
         # therefore written into these tensors.
         self._step = torch.zeros((), dtype=torch.int64, device=device)
-        self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self.settings))
+        self._factors_3S = self.state.parameters_SP.new_empty(3, len(self.settings))
         self._captured = CapturedStep() if device.type == "cuda" else None
         if self._compiled and len(self.settings) > 1:
             self._compile_first()
 
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (from 0) without waiting for the device."""
-        sizes_K3S = torch.from_numpy(step_sizes(self.settings, first, last)).to(self._step.device)
+        factors_K3S = torch.from_numpy(step_factors(self.settings, first, last)).to(self._step.device)
         self._step.fill_(first)
         with repeatable() if self._compiled or self._captured is not None else nullcontext():
-            for sizes_3S in sizes_K3S:
-                self._sizes_3S.copy_(sizes_3S)
+            for factors_3S in factors_K3S:
+                self._factors_3S.copy_(factors_3S)
                 if self._captured is None:
                     self._take_step()
                 else:
@@ -145,7 +145,7 @@ class StackTrainer(Trainer):
     def _take_step(self) -> None:
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
-        self._move(gradients, self.state, self._sizes_3S, self._trained_SP)
+        self._move(gradients, self.state, self._factors_3S, self._trained_SP)
         self.state.loss_S += loss_S
         self._step += 1
 
@@ -153,7 +153,7 @@ class StackTrainer(Trainer):
         self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
     ) -> tuple[tuple[Tensor, ...], Tensor]:
         """Return the gradients of all parameters, in order, and the mean loss [S] of any stack of these models."""
-        leaves = {name: view.detach().requires_grad_() for name, view in self.where.views(weights_SP).items()}
+        leaves = {name: view.detach().requires_grad_() for name, view in self.layout.views(weights_SP).items()}
         answer_SBT = answer_SBW[..., 1:]
         counted_SBT = answer_SBT if self.settings[0].loss == "answer" else torch.ones_like(answer_SBT)
         if self._compiled:  # Also below: one compiled version serves stacks of all sizes.
@@ -164,14 +164,14 @@ class StackTrainer(Trainer):
         return gradients, loss_S.detach()
 
     def _move(
-        self, gradients: Sequence[Tensor], state: StackState, sizes_3S: Tensor, trained_SP: Tensor | None
+        self, gradients: Sequence[Tensor], state: StackState, factors_3S: Tensor, trained_SP: Tensor | None
     ) -> None:
         """Move the parameters of any stack of these models along their gradients."""
         moved = (state.parameters_SP, state.first_SP, state.second_SP)
         if self._compiled:
             let_grow(*gradients, *moved, *([] if trained_SP is None else [trained_SP]))
-            let_grow(sizes_3S, axis=1)
-        after = self._update(self.settings[0], self.where, gradients, moved, sizes_3S, self._decayed_P, trained_SP)
+            let_grow(factors_3S, axis=1)
+        after = self._update(self.settings[0], self.layout, gradients, moved, factors_3S, self._decayed_P, trained_SP)
         for before_SP, after_SP in zip(moved, after, strict=True):  # In place: views and recorded steps refer to them.
             before_SP.copy_(after_SP)
 
@@ -184,7 +184,7 @@ class StackTrainer(Trainer):
         weights, training = self._weights(), self.settings[0]
         # All settings that the compiled functions read. Another value of one needs another version.
         shaping = (training.batch, training.loss, training.precision, training.beta1, training.beta2, training.clip)
-        form = (self.model, *self.where.shapes.items(), *shaping, self._trained_SP is None, weights.device)
+        form = (self.model, *self.layout.shapes.items(), *shaping, self._trained_SP is None, weights.device)
         if form not in _COMPILED_FIRST:
             windows = (CANONICAL_STACK, training.batch, self.model.block + 1)
             tokens_SBW = torch.zeros(windows, dtype=torch.int64, device=weights.device)
@@ -195,8 +195,8 @@ class StackTrainer(Trainer):
                         no_weights, tokens_SBW, torch.ones_like(tokens_SBW, dtype=torch.bool)
                     )
                     trained_SP = None if self._trained_SP is None else torch.ones_like(no_weights, dtype=torch.float32)
-                    sizes_3S = self._sizes_3S.new_ones(3, CANONICAL_STACK)
-                    self._move(gradients, StackState.start(no_weights.float()), sizes_3S, trained_SP)
+                    factors_3S = self._factors_3S.new_ones(3, CANONICAL_STACK)
+                    self._move(gradients, StackState.start(no_weights.float()), factors_3S, trained_SP)
             _COMPILED_FIRST.add(form)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from trainables.transformer.architecture import Layout, ModelSettings, flops_per_token
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.native import library
-from trainables.transformer.optimizer import step_sizes
+from trainables.transformer.optimizer import step_factors
 from trainables.transformer.stack import Trainer
 from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import fitting_starts
@@ -40,13 +40,13 @@ class Shape(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, model: ModelSettings, where: Layout) -> Shape:
-        vocabulary, n_embed = where.shapes["token"]
+    def of(cls, model: ModelSettings, layout: Layout) -> Shape:
+        vocabulary, n_embed = layout.shapes["token"]
         layers = (f"{layer}.{name}" for layer in range(model.n_layer) for name in OF_LAYER)
         names = (*OF_MODEL, *(full for name in layers for full in (name, f"{name}_bias")))
-        offsets = np.array([where.offsets.get(name, -1) for name in names], np.int64)
+        offsets = np.array([layout.offsets.get(name, -1) for name in names], np.int64)
         sizes = (model.n_layer, model.n_recurrence, model.n_head, n_embed, model.feed_forward * n_embed)
-        rest = (model.block, vocabulary, model.activation == "gelu", model.parallel, where.width)
+        rest = (model.block, vocabulary, model.activation == "gelu", model.parallel, layout.width)
         shape = cls(*sizes, *rest, offsets.ctypes.data)
         shape.memory = offsets  # Keeps the array alive as long as the structure that points to it.
         return shape
@@ -96,10 +96,10 @@ class NativeTrainer(Trainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        vocabulary, n_embed = self.where.shapes["token"]
+        vocabulary, n_embed = self.layout.shapes["token"]
         if (largest := max(int(text.tokens.max()) for text in self.texts)) >= vocabulary:
             raise ValueError(f"a text has the token {largest}, outside the vocabulary of {vocabulary} tokens")
-        self._shape = Shape.of(self.model, self.where)
+        self._shape = Shape.of(self.model, self.layout)
         block = self.model.block
         training = self.settings[0]
         self._texts = [Text.of(*pair, block, training) for pair in zip(self.texts, self.keys, strict=True)]
@@ -107,11 +107,11 @@ class NativeTrainer(Trainer):
         self._steps_a_call = max(1, int(CALL_FLOPS / step_flops))
 
     def run(self, first: int, last: int) -> None:
-        sizes_SK3 = np.ascontiguousarray(step_sizes(self.settings, first, last).transpose(2, 0, 1))
+        factors_SK3 = np.ascontiguousarray(step_factors(self.settings, first, last).transpose(2, 0, 1))
         for row in range(len(self.settings)):
             for begin in range(first, last, self._steps_a_call):
                 end = min(last, begin + self._steps_a_call)
-                self._train(row, begin, end, sizes_SK3[row, begin - first :])
+                self._train(row, begin, end, factors_SK3[row, begin - first :])
         self.state.loss_steps += last - first
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
