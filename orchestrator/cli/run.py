@@ -37,7 +37,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_directory
 from orchestrator.home.ownership import check_own
 from orchestrator.report import answer_table
-from orchestrator.report.verdicts import HEADER, markdown, over_table, summary
+from orchestrator.report.verdicts.table import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
 from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names, written

@@ -41,7 +41,7 @@ from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, wit
 from orchestrator.record.tracker import Content, Sample
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain
-from orchestrator.report.claims import claim_of
+from orchestrator.report.conclusions import conclusion_of
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
 from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.changes import changed_words
@@ -177,9 +177,9 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
         **({"variant": spec.variant} if spec.variant else {}),
     }
     if mix.comparison is not None:
-        claim = claim_of(answer, mix)
+        conclusion = conclusion_of(answer, mix)
         identity["decided"] = str(mix.comparison.decided or "no")
-        identity["claim"] = "no" if claim is None else "parameters" if claim.is_about_parameters else "often"
+        identity["claim"] = "no" if conclusion is None else "parameters" if conclusion.is_about_parameters else "often"
     return Content(
         name=f"{mix.mix} {target.size_words}",
         tags={

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
-from orchestrator.report.claims import Claim, claim_of
+from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.words.costs import bad_runs
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.transitions import count_words, size_words
@@ -41,7 +41,7 @@ class Row:
         size_words: The transition as text, on the size axis.
         count_words: The same in parameters.
         compared: The target's comparison with the baseline, ``""`` without a baseline.
-        claim: What that comparison shows, None if it is undecided.
+        conclusion: What that comparison shows, None if it is undecided.
     """
 
     label: str
@@ -56,7 +56,7 @@ class Row:
     size_words: str
     count_words: str
     compared: str
-    claim: Claim | None
+    conclusion: Conclusion | None
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
@@ -68,8 +68,9 @@ class Row:
         mix = self.answer
         transition = self.task.transition
         comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
-        claim = self.claim
-        place = () if claim is None else (*claim.place.mix.sizes, *claim.place.baseline.sizes)
+        conclusion = self.conclusion
+        about = "" if conclusion is None else "parameters" if conclusion.is_about_parameters else "often"
+        place = () if conclusion is None else (*conclusion.place.mix.sizes, *conclusion.place.baseline.sizes)
         return {
             "mix": mix.mix,
             "recipe": mix.recipe,
@@ -86,7 +87,7 @@ class Row:
             "tested_to": self.largest.size,
             **{name: getattr(mix, name) for name in ("runs", "diverged", "failed")},
             "decided": comparison and str(comparison.decided or ""),
-            "claim": comparison and ("" if claim is None else "parameters" if claim.is_about_parameters else "often"),
+            "claim": comparison and about,
             "claim_from": min(place, default=None),
             "claim_to": max(place, default=None),
             "evidence": comparison and comparison.evidence,
@@ -118,7 +119,7 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
                     size_words=size_words(answer, task.transition),
                     count_words=count_words(answer, task),
                     compared=compared_words(answer, mix) if is_target else "",
-                    claim=claim_of(answer, mix) if is_target else None,
+                    conclusion=conclusion_of(answer, mix) if is_target else None,
                 )
             )
     return tuple(made)

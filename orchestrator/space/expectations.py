@@ -1,7 +1,7 @@
 """Statements about a search space, with their sources, to compare finished sweeps with.
 
 They are in the space's file under ``expects:``, and ``like`` does not inherit them. For the verdicts, see
-:mod:`orchestrator.report.verdicts`.
+:mod:`orchestrator.report.verdicts.statements`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Expectation(BaseModel):
     * ``higher`` or ``lower``: in runs that learned the target (``among: all``: in all runs), a ``number`` of a probe
       (``separation/mod2``) is higher or lower ``than`` another one of the same runs; by default, than in runs of the
       baseline at equal size.
-    * ``peaked first``: in most runs of a mix, tasks with answers of low entropy are learned first.
+    * ``peaked first``: in most runs of a mix, tasks with peaked answers are learned first. Answers are peaked if some
+      are much more frequent than others, so their entropy is low.
 
     ``control`` names a mix that must also be learned; otherwise the statement is not tested. ``mix`` names the mix;
     ``"*"`` means all except the baseline. ``variant`` is a pattern (``prime_*``).

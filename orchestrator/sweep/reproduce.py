@@ -16,7 +16,8 @@ from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import Home
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.side_by_side import can_scale
-from orchestrator.report.verdicts import Row, judge, judge_law, not_run
+from orchestrator.report.verdicts.statements import judge, judge_law, not_run
+from orchestrator.report.verdicts.table import Row
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation

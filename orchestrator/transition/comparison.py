@@ -189,14 +189,3 @@ def odds(evidence: float) -> str:
 def rounded_down(bound: float) -> str:
     """Return a lower bound of at least 1 rounded down: to one decimal (``1.9``), from 10 on to an integer."""
     return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"
-
-
-def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:
-    """Return the indices of the e-values that e-BH (Wang and Ramdas 2022, JRSS B 84, 822) rejects, largest first.
-
-    At most ``share`` of the rejected hypotheses are expected to be true, however they depend on each other. Of K
-    e-values, e-BH rejects the k largest, for the largest k such that all of them are at least K / (share k).
-    """
-    order = sorted(range(len(evidence)), key=lambda index: -evidence[index])
-    counts = [k for k, index in enumerate(order, start=1) if evidence[index] * share * k >= len(evidence)]
-    return tuple(order[: max(counts, default=0)])

@@ -21,7 +21,7 @@ import numpy as np
 
 from orchestrator.forecast.simulation import simulate
 from orchestrator.report.answer import answer
-from orchestrator.report.claims import claim_of
+from orchestrator.report.conclusions import conclusion_of
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
@@ -110,7 +110,7 @@ TRUTHS = {
 
 @dataclass(frozen=True)
 class Played:
-    """A sweep's decision and claim, the cost of its runs, and its number of pairs."""
+    """A sweep's decision and conclusion, the cost of its runs, and its number of pairs."""
 
     decided: Direction | None
     claims_parameters: bool
@@ -149,11 +149,11 @@ def play(aim: str, slots: int, seeds: int | None, name: str, key: int) -> Played
         accuracy, floor = dict.fromkeys(tasks, seen.accuracy), dict.fromkeys(tasks, seen.floor)
         ended.append(Run(request, config, Outcome(Status.FINISHED, 1, accuracy, floor)))
     result = answer(spec, ended, blocks=searcher.blocks)
-    claim, comparison = claim_of(result, result.mix(MIX)), result.mix(MIX).comparison
+    conclusion, comparison = conclusion_of(result, result.mix(MIX)), result.mix(MIX).comparison
     pairs = 0 if comparison is None else comparison.pairs
-    return Played(
-        None if claim is None else claim.direction, claim is not None and claim.is_about_parameters, trace.cost, pairs
-    )
+    direction = None if conclusion is None else conclusion.direction
+    is_about_parameters = conclusion is not None and conclusion.is_about_parameters
+    return Played(direction, is_about_parameters, trace.cost, pairs)
 
 
 HEAD = (

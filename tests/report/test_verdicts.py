@@ -12,18 +12,12 @@ import pytest
 from scipy import stats
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.probe_verdicts import Agreement, at_equal_size, compare, paired
 from orchestrator.report.side_by_side import LabeledAnswer
-from orchestrator.report.verdicts import (
-    Row,
-    halfway_steps,
-    judge,
-    judge_law,
-    judge_order,
-    over_table,
-    peaked_first,
-    summary,
-)
+from orchestrator.report.verdicts.agreement import Agreement
+from orchestrator.report.verdicts.learning_order import halfway_steps, judge_order, peaked_first
+from orchestrator.report.verdicts.probe_numbers import at_equal_size, judge_number, paired
+from orchestrator.report.verdicts.statements import judge, judge_law
+from orchestrator.report.verdicts.table import Row, over_table, summary
 from orchestrator.search.base import Request
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
@@ -175,7 +169,7 @@ def judged(expectation: Expectation, alone: list[Probed], joint: list[Probed]) -
             run = run_of(trained, scored(trained, 0.97 if probed.learned else 0.1), f"{mix} {probed.size} {seed}")
             runs[mix].append(run)
             numbers[run.key] = probed.numbers
-    return compare(expectation, ANSWER, ANSWER.mix("add+prod"), runs, numbers)
+    return judge_number(expectation, ANSWER, ANSWER.mix("add+prod"), runs, numbers)
 
 
 @pytest.mark.parametrize(

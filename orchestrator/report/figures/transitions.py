@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from orchestrator.report.answer import Answer, Count
-from orchestrator.report.claims import Claim, claim_of
+from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.figures import style
 from orchestrator.report.words.findings import compared_words
 from orchestrator.report.words.transitions import LOCATED, size_words
@@ -72,12 +72,12 @@ class Series(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A transition or, with two series and a claim, a decided comparison of a baseline and a mix."""
+    """A transition or, with two series and a conclusion, a decided comparison of a baseline and a mix."""
 
     name: str
     words: str
     series: tuple[Series, ...]
-    claim: Claim | None = None
+    conclusion: Conclusion | None = None
 
 
 def styles_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -250,11 +250,11 @@ def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
-        claim = claim_of(answer, mix)
-        if claim is not None:
+        conclusion = conclusion_of(answer, mix)
+        if conclusion is not None:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
-            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), claim))
+            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), conclusion))
     return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
@@ -262,9 +262,9 @@ def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[floa
     """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
     text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
-        if row.claim is not None and not row.claim.is_about_parameters:
-            _draw_place(axes, row, row.claim, place)
-        elif row.claim is not None:
+        if row.conclusion is not None and not row.conclusion.is_about_parameters:
+            _draw_place(axes, row, row.conclusion, place)
+        elif row.conclusion is not None:
             _draw_arrow(axes, row, answer, place)
         else:
             (series,) = row.series
@@ -295,9 +295,9 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **band_style)
 
 
-def _draw_place(axes: Axes, row: Row, claim: Claim, place: int) -> None:
+def _draw_place(axes: Axes, row: Row, conclusion: Conclusion, place: int) -> None:
     """Draw a band over the sizes at which the mix was learned more often, or less often, than its baseline."""
-    sizes = (*claim.place.mix.sizes, *claim.place.baseline.sizes)
+    sizes = (*conclusion.place.mix.sizes, *conclusion.place.baseline.sizes)
     color = row.series[-1].color
     ends = [min(sizes), max(sizes)]
     axes.plot(ends, [place] * 2, color=color, linewidth=7, alpha=0.3, solid_capstyle="butt", zorder=2)

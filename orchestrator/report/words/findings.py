@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, GivenUp, MixAnswer
-from orchestrator.report.claims import Claim, Obstacle, claim_of, learned_by_half, unplaced
+from orchestrator.report.conclusions import Conclusion, Obstacle, conclusion_of, learned_by_half, unplaced
 from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.reachable_pairs import Shortfall
@@ -38,7 +38,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
     target, learned = answer.target, answer.words.learned
-    comparison, claim = mix.comparison, claim_of(answer, mix)
+    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
@@ -52,44 +52,44 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     sizes = _size_range(answer, sorted({*equal.mix.sizes, *equal.baseline.sizes}))
     models = f"{answer.words.run}s"
     counts = f"{equal.mix} {mix_name} {models} and {equal.baseline} {baseline_name} {models}"
-    if claim is None:
+    if conclusion is None:
         if not equal.mix.learned and not equal.baseline.learned:
             return f"{head}: at {sizes}, no {answer.words.run} of either mix {learned} {target} ({counts})."
         return f"{head}: at {sizes}, {counts} {learned} {target}."
-    return " ".join((_claim_sentence(answer, mix, claim), *_contrary_sentence(answer, claim)))
+    return " ".join((_conclusion_sentence(answer, mix, conclusion), *_contrary_sentence(answer, conclusion)))
 
 
-def _claim_sentence(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
+def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
     """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
     words, comparison = answer.words, mix.comparison
-    assert comparison is not None, "a claim has a comparison"
-    models, place, at = f"{words.run}s", claim.place, _place_words(answer, claim.place)
-    larger, factor = _larger_words(answer, mix, claim), _certified(answer, mix, " times")
-    if claim.is_about_parameters:
+    assert comparison is not None, "a conclusion has a comparison"
+    models, place, at = f"{words.run}s", conclusion.place, _place_words(answer, conclusion.place)
+    larger, factor = _larger_words(answer, mix, conclusion), _certified(answer, mix, " times")
+    if conclusion.is_about_parameters:
         text = f"{mix_name} needs {outcome_words(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
         counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
-    more = "more" if claim.direction is Direction.FEWER else "less"
+    more = "more" if conclusion.direction is Direction.FEWER else "less"
     text = f"At {at}, {mix_name} {models} {words.learned} {answer.target} {more} often than {baseline_name} {models}"
     return f"{text}: {place.mix} against {place.baseline}{larger}."
 
 
-def _contrary_sentence(answer: Answer, claim: Claim) -> tuple[str, ...]:
+def _contrary_sentence(answer: Answer, conclusion: Conclusion) -> tuple[str, ...]:
     """Return a sentence about the sizes at which the other side is ahead, if there are any."""
-    if claim.contrary is None:
+    if conclusion.contrary is None:
         return ()
-    counts = f"{claim.contrary.mix} against {claim.contrary.baseline}"
-    return (f"At {_place_words(answer, claim.contrary)} it is the other way round: {counts}.",)
+    counts = f"{conclusion.contrary.mix} against {conclusion.contrary.baseline}"
+    return (f"At {_place_words(answer, conclusion.contrary)} it is the other way round: {counts}.",)
 
 
-def _larger_words(answer: Answer, mix: MixAnswer, claim: Claim) -> str:
+def _larger_words(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
     """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
     comparison = mix.comparison
     if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
         return ""
-    other = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
+    other = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
     times, certifying = rounded_down(comparison.at_least or 1), comparison.certifying
     larger = f"with {called(other)} {answer.words.run}s at least {times} times larger"
     return f"; {larger}, {certifying.mix} against {certifying.baseline}"
@@ -108,24 +108,24 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
     if not mix.is_compared:
         return ""
-    comparison, outcome, claim = mix.comparison, outcome_words(answer, mix), claim_of(answer, mix)
+    comparison, outcome, conclusion = mix.comparison, outcome_words(answer, mix), conclusion_of(answer, mix)
     if comparison is None or not comparison.equal.pairs:
         return outcome
-    if claim is not None and not claim.is_about_parameters:
-        outcome += f" at {_place_words(answer, claim.place).removeprefix(f'{answer.size_axis} ')}"
+    if conclusion is not None and not conclusion.is_about_parameters:
+        outcome += f" at {_place_words(answer, conclusion.place).removeprefix(f'{answer.size_axis} ')}"
     return f"{_certified(answer, mix, 'x') or outcome} ({odds(_shown_evidence(comparison))})"
 
 
 def outcome_words(answer: Answer, mix: MixAnswer) -> str:
     """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
-    comparison, words, claim = mix.comparison, answer.words, claim_of(answer, mix)
+    comparison, words, conclusion = mix.comparison, answer.words, conclusion_of(answer, mix)
     if comparison is None:
         return "not compared in pairs"
-    if claim is None:
+    if conclusion is None:
         return "no difference shown" if comparison.equal.pairs else "no pair is complete"
-    if not claim.is_about_parameters:
-        return f"{words.learned} {'more' if claim.direction is Direction.FEWER else 'less'} often"
-    return f"{claim.direction} {words.parameters}"
+    if not conclusion.is_about_parameters:
+        return f"{words.learned} {'more' if conclusion.direction is Direction.FEWER else 'less'} often"
+    return f"{conclusion.direction} {words.parameters}"
 
 
 def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
@@ -134,10 +134,10 @@ def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     Return ``""`` if the factor is close to 1, if the comparison says nothing about parameters, or if the side that
     needs more was never learned by half of its runs. In the last case the factor only reflects the sizes tried.
     """
-    comparison, claim = mix.comparison, claim_of(answer, mix)
-    if comparison is None or claim is None or not claim.is_about_parameters:
+    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
+    if comparison is None or conclusion is None or not conclusion.is_about_parameters:
         return ""
-    needs_more = answer.baseline_of(mix) if claim.direction is Direction.FEWER else mix
+    needs_more = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
     if (comparison.at_least or 0.0) < LEAST_FACTOR or not learned_by_half(needs_more):
         return ""
     assert comparison.at_least is not None, "it was compared with a number"
@@ -311,18 +311,19 @@ def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
 
 def open_words(answer: Answer, mix: MixAnswer) -> str:
     """Return why a decided comparison says nothing about parameters, or ``""``."""
-    claim, baseline = claim_of(answer, mix), answer.baseline_of(mix)
-    if claim is None or claim.obstacle is None:
+    conclusion, baseline = conclusion_of(answer, mix), answer.baseline_of(mix)
+    if conclusion is None or conclusion.obstacle is None:
         return ""
     mix_name = called(mix)
     baseline_name = called(baseline)
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
-        Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, claim.direction)))),
+        Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, conclusion.direction)))),
         Obstacle.OVERLAP: "the intervals of their transitions overlap",
-    }[claim.obstacle]
-    return f"Whether {mix_name} needs {claim.direction} {answer.words.parameters} than {baseline_name} is open: {why}."
+    }[conclusion.obstacle]
+    needs = f"needs {conclusion.direction} {answer.words.parameters} than {baseline_name}"
+    return f"Whether {mix_name} {needs} is open: {why}."
 
 
 def _unplaced_words(names: list[str]) -> str:

@@ -1,14 +1,14 @@
-"""What the pairs of a mix and its baseline allow a report to claim.
+"""Conclusions that a report may draw from the pairs of a mix and its baseline.
 
 The evidence of pairs refutes "both learn equally often at every size". It does not say that the favored side needs
-fewer parameters: if the learning curves cross, each side is ahead at some sizes. So there are two claims:
+fewer parameters: if the learning curves cross, each side is ahead at some sizes. So there are two conclusions:
 
 * *more often* (or less often): at the sizes named, one side was learned more often.
 * *parameters*: one side needs fewer parameters. This also requires that the transitions of both mixes are known (or
   are known to lie outside the tested sizes), that their intervals do not overlap, that no part of the sizes tried
   favors the other side (:data:`CONTRARY`), and that larger models do not learn less often.
 
-``tests/bench/curves.py`` measures how often the second claim is made although the curves cross.
+``tests/bench/curves.py`` measures how often the second is drawn although the curves cross.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Obstacle(StrEnum):
 
 
 @dataclass(frozen=True)
-class Claim:
+class Conclusion:
     """What a decided comparison shows.
 
     Attributes:
         direction: The side that the evidence favors, seen from the mix.
-        place: The pairs at the sizes for which the claim is made.
+        place: The pairs at the sizes for which the conclusion holds.
         contrary: The pairs at the sizes that favor the other side, None without such sizes.
-        obstacle: Why the claim is about learning more often only, None if it is about parameters.
+        obstacle: Why the conclusion is about learning more often only, None if it is about parameters.
     """
 
     direction: Direction
@@ -61,14 +61,14 @@ class Claim:
         return self.obstacle is None
 
 
-def claim_of(answer: Answer, mix: MixAnswer) -> Claim | None:
+def conclusion_of(answer: Answer, mix: MixAnswer) -> Conclusion | None:
     """Return what the comparison of a mix with its baseline shows, or None if it is undecided or was not made."""
     comparison = mix.comparison
     if comparison is None or comparison.decided is None:
         return None
     direction = comparison.decided
     contrary = [part for part in comparison.parts if part.evidence(direction.opposite) > CONTRARY]
-    return Claim(
+    return Conclusion(
         direction,
         _together(_favorable(comparison, direction)),
         _together(contrary) if contrary else None,

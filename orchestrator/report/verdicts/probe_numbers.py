@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.verdicts.agreement import Agreement, Judgment
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.runs import Run
 from orchestrator.transition.types import QUANTILES
@@ -32,28 +32,6 @@ ROUNDING = 1e-9
 """Relative tolerance for equal differences."""
 
 
-class Agreement(StrEnum):
-    """How a finding relates to a statement (see verdicts.py)."""
-
-    AGREES = "agrees"
-    PARTLY = "agrees in part"
-    """The mix was learned more often at the sizes tried, but whether it needs fewer parameters is open."""
-    LARGER = "larger than claimed"
-    CONTRADICTED = "contradicted"
-    UNDECIDED = "undecided at this scale"
-    NOT_RUN = "not run"
-
-    @classmethod
-    def of(cls, agrees: bool, contradicted: bool) -> Agreement:
-        if agrees:
-            return cls.AGREES
-        return cls.CONTRADICTED if contradicted else cls.UNDECIDED
-
-
-Judgment = tuple[str, Agreement]
-"""The finding in words, and the verdict."""
-
-
 class Difference(NamedTuple):
     """A difference of means, its interval, and permutation p-values ``above`` (at least as large) and ``below``."""
 
@@ -64,7 +42,7 @@ class Difference(NamedTuple):
     below: float
 
 
-def compare(
+def judge_number(
     expected: Expectation,
     answer: Answer,
     mix: MixAnswer,

@@ -1,4 +1,4 @@
-"""What a decided comparison lets a report claim: more often, or fewer parameters."""
+"""What a report may conclude from a decided comparison: more often, or fewer parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.claims import Obstacle, claim_of, learned_by_half
+from orchestrator.report.conclusions import Obstacle, conclusion_of, learned_by_half
 from orchestrator.report.words.findings import conditions, sentence
 from orchestrator.transition.comparison import Comparison
 from orchestrator.transition.evidence import Direction
@@ -31,10 +31,10 @@ def answer_of(comparison: Comparison | None, baseline: Made = ABOVE_24, mix: Mad
     return make_answer(baseline, mix, comparison)
 
 
-def test_an_open_comparison_claims_nothing() -> None:
+def test_an_open_comparison_has_no_conclusion() -> None:
     for comparison in (None, compared([(12, True, False)])):
         given = answer_of(comparison)
-        assert claim_of(given, given.mix(MIX)) is None
+        assert conclusion_of(given, given.mix(MIX)) is None
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_an_open_comparison_claims_nothing() -> None:
         (transition(Verdict.NEAR_FLOOR), BELOW_24, Obstacle.UNPLACED),
     ],
 )
-def test_a_claim_about_parameters_needs_transitions_that_are_apart(
+def test_a_conclusion_about_parameters_needs_transitions_that_are_apart(
     baseline: Made, mix: Made, obstacle: Obstacle | None
 ) -> None:
     given = answer_of(AHEAD, baseline, mix)
-    claim = claim_of(given, given.mix(MIX))
-    assert claim is not None
-    assert (claim.direction, claim.obstacle) == (Direction.FEWER, obstacle)
+    conclusion = conclusion_of(given, given.mix(MIX))
+    assert conclusion is not None
+    assert (conclusion.direction, conclusion.obstacle) == (Direction.FEWER, obstacle)
     text = sentence(given, given.mix(MIX))
     assert text.startswith("add+prod needs fewer parameters than add. At ") == (obstacle is None)
     open_question = "Whether add+prod needs fewer parameters than add is open: "
@@ -65,11 +65,11 @@ def test_a_claim_about_parameters_needs_transitions_that_are_apart(
 
 def test_crossing_curves_are_reported_with_the_sizes_on_either_side() -> None:
     given = answer_of(CROSSING)
-    claim = claim_of(given, given.mix(MIX))
-    assert claim is not None
-    assert claim.obstacle is Obstacle.CONTRARY
-    assert claim.contrary is not None
-    assert (claim.place.mix.sizes, claim.contrary.mix.sizes) == ((16,), (8,))
+    conclusion = conclusion_of(given, given.mix(MIX))
+    assert conclusion is not None
+    assert conclusion.obstacle is Obstacle.CONTRARY
+    assert conclusion.contrary is not None
+    assert (conclusion.place.mix.sizes, conclusion.contrary.mix.sizes) == ((16,), (8,))
     assert sentence(given, given.mix(MIX)) == (
         "At units 16, add+prod models learned add more often than add models: 14 of 14 against 0 of 14. "
         "At units 8 it is the other way round: 0 of 3 against 3 of 3."
@@ -84,13 +84,13 @@ def test_the_parts_have_the_evidence_of_their_own_pairs() -> None:
     assert max(high.fewer, high.more) < 0.5
 
 
-def test_a_claim_of_rarer_learning_is_about_sizes_only() -> None:
+def test_a_conclusion_of_rarer_learning_is_about_sizes_only() -> None:
     given = answer_of(AHEAD)
     shares = tuple(SizeShare(size, learned, 6) for size, learned in ((8, 0), (16, 6), (32, 5), (64, 0)))
     rarer = replace(given, mixes=(given.mixes[0], replace(given.mixes[1], shares=shares)))
-    claim = claim_of(rarer, rarer.mix(MIX))
-    assert claim is not None
-    assert claim.obstacle is Obstacle.RARER
+    conclusion = conclusion_of(rarer, rarer.mix(MIX))
+    assert conclusion is not None
+    assert conclusion.obstacle is Obstacle.RARER
 
 
 def test_a_factor_is_printed_only_if_the_larger_side_was_learned_somewhere() -> None:
