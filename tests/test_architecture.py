@@ -116,28 +116,18 @@ def test_trainables_use_only_the_standard_library_numpy_and_torch() -> None:
     }
 
 
-PACKAGES = (
-    "system",
-    "jobs",
-    "home",
-    "transition",
-    "search",
-    "space",
-    "history",
-    "report",
-    "forecast",
-    "terminal",
-    "catalog",
-    "record",
-    "site",
-    "engine",
-    "engine.ray",
-    "doctor",
-    "sweep",
-    "api",
-    "cli",
-)
-"""Packages of the orchestrator from bottom to top. Each imports only from those before it."""
+LAYERS = {
+    "ground": ("system",),
+    "machine": ("jobs", "home", "engine", "engine.ray"),
+    "study": (
+        *("transition", "search", "space", "history", "report"),
+        *("forecast", "terminal", "catalog", "record", "sweep"),
+    ),
+    "door": ("doctor", "site", "api", "cli"),
+}
+"""Layers of the orchestrator from bottom to top, each with its packages from bottom to top. A package imports only from
+those before it."""
+PACKAGES = [package for packages in LAYERS.values() for package in packages]
 
 
 def package_of(module: str) -> str | None:
@@ -151,6 +141,21 @@ def package_of(module: str) -> str | None:
 def test_every_package_has_a_place_in_the_order() -> None:
     existing = {package_of(module) for module, _ in modules("orchestrator")} - {None}
     assert existing == set(PACKAGES)
+
+
+def drawn_layers(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the layers that CONTRIBUTING draws, and their packages, from bottom to top."""
+    layers: dict[str, list[str]] = {}
+    layer = ""
+    for line in text.partition("\norchestrator/\n")[2].partition("\ntrainables/")[0].splitlines():
+        layer = line[:9].strip() or layer
+        if name := re.match(r"[a-z/]+", line[11:]):
+            layers.setdefault(layer, []).append(name[0].rstrip("/").replace("/", "."))
+    return {layer: tuple(reversed(packages)) for layer, packages in reversed(layers.items())}
+
+
+def test_contributing_draws_the_layers_in_their_order() -> None:
+    assert drawn_layers((ROOT / "CONTRIBUTING.md").read_text()) == LAYERS
 
 
 def test_packages_import_only_from_packages_below_them() -> None:

@@ -1,4 +1,7 @@
-"""Arguments and options that several commands share, and functions that read them or print."""
+"""Arguments that several commands share, and functions that read them or print.
+
+The options of `run` are fields in sweep/run_options.py, which :func:`with_options` turns into options of a command.
+"""
 
 from __future__ import annotations
 

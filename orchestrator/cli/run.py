@@ -1,4 +1,4 @@
-"""Search spaces and sweeps of them: list, show, plan, run, stop, reproduce."""
+"""Search spaces and sweeps of them: list, show, plan, run, stop, reproduce. The options are in sweep/run_options.py."""
 
 from __future__ import annotations
 

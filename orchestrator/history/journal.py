@@ -39,7 +39,8 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
 SCHEMA = 2
-"""Version of the journal's lines. Raise it when this program can no longer read older lines."""
+"""Version of a sweep's files. Raise it when this program can no longer read older ones; home/directories.py says how
+files change without it."""
 MOST_BLOCKS = 50_000
 """Pairs of a sweep that are read: as many as the largest grid has."""
 CHECKSUM = b',"crc":"'

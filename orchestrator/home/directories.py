@@ -1,4 +1,16 @@
-"""Directories of a home and its sweeps: paths, the lock of a driver, and requests to stop."""
+"""Directories of a home and its sweeps: paths, the lock of a driver, and requests to stop.
+
+Files of a home have no version each. Give a new field a default that says what older files meant without it, and write
+it only if it has another value: older files then stay complete, and most new ones are as before. Readers are strict in
+the other direction. An older program refuses a specification with an unknown field, ignores such a line of a journal,
+deletes such a run as damaged and trains it again, and begins the runs of such a checkpoint at step 0.
+
+A change that no default can express needs another name of the file or, if it concerns what was trained, another key of
+the run: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``SCHEMA`` in
+history/journal.py, which is in the first line of every journal: such a sweep is refused in a line, and its runs are
+still found by key. ``tests/home/test_older_homes.py`` reads the homes of earlier versions. Archives and exported
+answers travel between versions of the program, so each has a version of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOps as a task: nested arithmetic modulo a number (arXiv 2505.18369, section 3)."""
+"""ListOps as a task: nested arithmetic modulo a number (arXiv 2505.18369, section 3). See operations.py, too."""
 
 from __future__ import annotations
 
