@@ -1,4 +1,7 @@
-"""A sweep as a self-contained HTML page. Its script is only needed to sort and filter the table of runs."""
+"""A sweep as a self-contained HTML page. Its script is only needed to sort and filter the table of runs.
+
+The table of the answer is from answer_table.py, and the table of runs is in report.html.j2.
+"""
 
 from __future__ import annotations
 
