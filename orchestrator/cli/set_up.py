@@ -16,9 +16,9 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
-from orchestrator.doctor.machine import Verdict, examined, machine_checks, place_of_tests
+from orchestrator.doctor.machine import Grade, examined, machine_checks, place_of_tests
 from orchestrator.forecast.cost_estimate import run_seconds
-from orchestrator.forecast.simulation import compare
+from orchestrator.forecast.simulation import compare_searchers
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
@@ -40,7 +40,7 @@ from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 
 WIDTH = 96
-COLORS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
+COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
 GENERIC_SIZES = 46
 """Number of sizes from 8 to 256 without a search space."""
 GENERIC_SEEDS = 8
@@ -117,15 +117,15 @@ def doctor_command(home: HomeOption = HOME) -> None:
     findings = []
     for finding in examined(checks):
         findings.append(finding)
-        verdict = (f"{finding.verdict:<6}", COLORS[finding.verdict])
-        line = Text.assemble(verdict, f"{finding.name:<14} {finding.text}")
+        grade = (f"{finding.grade:<6}", COLORS[finding.grade])
+        line = Text.assemble(grade, f"{finding.name:<14} {finding.text}")
         if finding.todo:
             line.append(f"\n{'':20} -> {finding.todo}")
         console.print(line, highlight=False, soft_wrap=True)
-    verdicts = [finding.verdict for finding in findings]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict)
+    grades = [finding.grade for finding in findings]
+    counts = ", ".join(f"{grades.count(grade)} {grade}" for grade in Grade)
     echo(f"{here}: {counts}, in {sum(finding.seconds for finding in findings):.0f} s")
-    if Verdict.WRONG in verdicts:
+    if Grade.WRONG in grades:
         raise typer.Exit(1)
 
 
@@ -234,7 +234,7 @@ def simulate_command(
     problem, methods, costs = _problem(space, options, method, stack)
     console = Console()
     with console.status("simulating"):
-        results = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
+        results = compare_searchers(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
     table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
     for place, column in enumerate(table.columns):
         column.justify = "right" if place else "left"

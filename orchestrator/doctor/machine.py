@@ -64,8 +64,8 @@ FALLS_TO = 0.8
 """The training loss must fall below this share of its first value."""
 
 
-class Verdict(StrEnum):
-    """The verdict of a check. ``SLOW`` works with a drawback; ``WRONG`` fails or gives wrong results."""
+class Grade(StrEnum):
+    """The grade of a check. ``SLOW`` works with a drawback; ``WRONG`` fails or gives wrong results."""
 
     OK = "ok"
     SLOW = "slow"
@@ -76,7 +76,7 @@ class Verdict(StrEnum):
 class Finding:
     """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
 
-    verdict: Verdict
+    grade: Grade
     text: str
     todo: str = ""
     name: str = ""
@@ -84,7 +84,7 @@ class Finding:
 
 
 Check = tuple[str, Callable[[], Finding]]
-ok, slow, wrong = (partial(Finding, verdict) for verdict in Verdict)
+ok, slow, wrong = (partial(Finding, grade) for grade in Grade)
 
 
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:

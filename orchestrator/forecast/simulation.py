@@ -23,7 +23,7 @@ from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.registry import METHODS
 from orchestrator.search.results import cost_model, learned_runs, points
-from orchestrator.transition.comparison import compare as compare_pairs
+from orchestrator.transition.comparison import compare
 from orchestrator.transition.estimate import transition
 from orchestrator.transition.evidence import counted_pairs
 from orchestrator.transition.types import LEVEL, Point
@@ -151,7 +151,7 @@ class Tried:
     holds: float
 
 
-def compare(
+def compare_searchers(
     problem: Problem,
     methods: Mapping[str, Mapping[str, Any]],
     costs: Mapping[int, float],
@@ -237,7 +237,7 @@ def outlook(searcher: Pairs) -> dict[tuple[str, str], float]:
         for pair in problem.comparisons:
             own = [block for block in branch.blocks if (block.mix, block.baseline) == pair]
             pairs = counted_pairs(own, outcomes)
-            comparison = compare_pairs(pairs, parameters, settings.error, problem.earlier_looks(*pair))
+            comparison = compare(pairs, parameters, settings.error, problem.earlier_looks(*pair))
             decided[pair] += comparison.decided is not None
     return {pair: count / CONTINUATIONS for pair, count in decided.items()}
 

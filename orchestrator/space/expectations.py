@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, model_validator
 from orchestrator.space.overlays import Values
 from orchestrator.system.strict import STRICT
 
-Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
+Finds = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 # Findings by what they are about. The only other finding is ``transition``.
 LAW = ("exponent below",)
 """Findings about all variants of a space."""
@@ -52,7 +52,7 @@ class Expectation(BaseModel):
 
     claim: str = Field(min_length=1)
     source: str = Field(min_length=1)
-    finds: Finding
+    finds: Finds
     mix: str = "*"
     variant: str = "*"
     limit: float = 1.0

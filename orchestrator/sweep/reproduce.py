@@ -17,7 +17,7 @@ from orchestrator.home.directories import Home
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.verdicts.statements import judge, judge_law, not_run
-from orchestrator.report.verdicts.table import Row
+from orchestrator.report.verdicts.table import VerdictRow
 from orchestrator.space.expectations import LAW, ORDER, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
@@ -122,11 +122,11 @@ class Reproduction:
         for experiment, spec in missing:  # Last, because other sweeps would have to wait.
             self._probe(experiment, spec)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[VerdictRow]:
         """Return all statements with their findings, in the order of the experiments."""
         return [row for experiment in self._experiments for row in self._rows(experiment)]
 
-    def _rows(self, experiment: Experiment) -> Iterator[Row]:
+    def _rows(self, experiment: Experiment) -> Iterator[VerdictRow]:
         for spec in experiment.specs:
             sweep = self._answered.get(spec.title)
             statements = about(experiment.expected, spec.variant)

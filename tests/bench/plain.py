@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainables.transformer.architecture import ModelSettings, flops_per_token, lay_out
+from trainables.transformer.architecture import ModelSettings, flops_per_token, layout_of
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialize
@@ -84,7 +84,7 @@ class Case:
         return NativeTrainer(**self._parts(1))
 
     def _parts(self, size: int) -> dict[str, Any]:
-        layout = lay_out(self.model, self.width, self.shape.vocabulary)
+        layout = layout_of(self.model, self.width, self.shape.vocabulary)
         models = [initialize(self.model, layout, torch.Generator().manual_seed(seed)) for seed in range(size)]
         state = StackState.start(torch.stack(models).to(self.device))
         texts = {"texts": [self.text()] * size, "keys": list(range(size))}

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import Finding, Trained, Verdict, examined, ok
+from orchestrator.doctor.machine import Finding, Grade, Trained, examined, ok
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import ID, trust_home
 from orchestrator.record.tracker import StoreError
@@ -30,7 +30,7 @@ def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     output = command("doctor", "--home", tmp_path).succeeded()
     names = ["software", "machine", "home", "files", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
-    assert [line[1] for line in lines if line[0] in tuple(Verdict)] == names
+    assert [line[1] for line in lines if line[0] in tuple(Grade)] == names
     assert list(tmp_path.iterdir()) == [tmp_path / ID]
 
 
@@ -47,25 +47,25 @@ def test_a_check_that_raises_is_reported_as_wrong_and_others_still_run() -> None
         raise OSError("the cable\nis out")
 
     cable, lamp = examined([("cable", broken), ("lamp", lambda: ok("it burns"))])
-    assert (cable.name, cable.verdict, cable.text) == ("cable", Verdict.WRONG, "OSError: the cable")
+    assert (cable.name, cable.grade, cable.text) == ("cable", Grade.WRONG, "OSError: the cable")
     assert cable.todo
-    assert (lamp.name, lamp.verdict) == ("lamp", Verdict.OK)
+    assert (lamp.name, lamp.grade) == ("lamp", Grade.OK)
 
 
 def test_a_container_with_few_resources_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
     part = machine.machine_part()
-    assert part.verdict is Verdict.SLOW
+    assert part.grade is Grade.SLOW
     assert part.text.startswith("1 CPU core and 0.9 GB of memory, of ")
     monkeypatch.setattr(hardware, "limits", Limits)
-    assert machine.machine_part().verdict is Verdict.OK
+    assert machine.machine_part().grade is Grade.OK
 
 
 def test_a_gpu_that_torch_cannot_use_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "GPU_DRIVERS", (str(tmp_path),))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     part = machine.machine_part()
-    assert part.verdict is Verdict.SLOW
+    assert part.grade is Grade.SLOW
     assert "a GPU driver is installed, but torch finds no GPU" in part.text
     with pytest.raises(UserError, match=r"no GPU was found here \(a driver is installed, but torch cannot use it"):
         check_room(spec(resources={"gpu_per_stack": 1}), hardware.detect(), None)
@@ -76,21 +76,21 @@ def test_packages_with_unsupported_versions_are_named() -> None:
     requirements = ["torch>=2.10", "numpy<3,>=1.26", "ray[tune]<3,>=2.50", "pyte>=0.8; extra == 'test'", "scipy>=1.13"]
     assert machine.unmet(requirements, installed) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
     part = machine.software()
-    assert part.verdict is not Verdict.WRONG, part.text
+    assert part.grade is not Grade.WRONG, part.text
 
 
 @pytest.mark.parametrize(
-    ("losses", "resumed", "verdict", "words"),
+    ("losses", "resumed", "grade", "words"),
     [
-        ((1.0, 0.9), "same", Verdict.WRONG, "falls from 1.00 to 0.90"),
-        ((1.0, 0.5), "other", Verdict.WRONG, "final weights differ"),
-        ((1.0, 0.5), "same", Verdict.OK, "final weights are identical"),
+        ((1.0, 0.9), "same", Grade.WRONG, "falls from 1.00 to 0.90"),
+        ((1.0, 0.5), "other", Grade.WRONG, "final weights differ"),
+        ((1.0, 0.5), "same", Grade.OK, "final weights are identical"),
     ],
 )
 def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     losses: tuple[float, ...],
     resumed: str,
-    verdict: Verdict,
+    grade: Grade,
     words: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,15 +101,15 @@ def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     monkeypatch.setattr(machine, "apart", trained)
     monkeypatch.setattr(machine, "missing", tuple)  # The compiled step of a checkout may be older than its source.
     part = machine.training(tmp_path)
-    assert (part.verdict, words in part.text) == (verdict, True)
+    assert (part.grade, words in part.text) == (grade, True)
 
 
 @pytest.mark.night
 def test_the_gpu_checks_pass_with_a_cpu_in_place_of_a_gpu(tmp_path: Path) -> None:
     assert gpu.compiling(tmp_path, "cpu").text.startswith("6 kinds of steps are compiled in ")
-    assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK
+    assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).grade is Grade.OK
     part = gpu.side_by_side(tmp_path, "cpu")
-    assert part.verdict is Verdict.OK, part.text
+    assert part.grade is Grade.OK, part.text
     assert part.text.startswith("differences from the losses on the CPU: 37 float32 0, 37 bf16 ")
     assert "64 float32 0, 64 bf16 0.0" in part.text
 
@@ -120,9 +120,9 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     assert len(without) < len(installed)
     monkeypatch.setattr(metadata, "distributions", lambda: without)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert machine.software().verdict is not Verdict.WRONG
+    assert machine.software().grade is not Grade.WRONG
     part = machine.record(tmp_path)
-    assert part.verdict is Verdict.SLOW
+    assert part.grade is Grade.SLOW
     assert "sync" in part.todo
 
 
@@ -147,10 +147,10 @@ def test_parallel_checks_keep_their_order() -> None:
 def test_links_pipes_and_foreign_names_in_a_home_are_named(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
-    assert machine.files_of_home(home.root).verdict is Verdict.OK
+    assert machine.files_of_home(home.root).grade is Grade.OK
     (sweep.files.directory / "notes").symlink_to("/etc/passwd")
     finding = machine.files_of_home(home.root)
-    assert (finding.verdict, f"{sweep.files.directory / 'notes'} is a link" in finding.text) == (Verdict.WRONG, True)
+    assert (finding.grade, f"{sweep.files.directory / 'notes'} is a link" in finding.text) == (Grade.WRONG, True)
     (sweep.files.directory / "notes").unlink()
     os.mkfifo(home.runs / "pipe")
     assert "is a pipe, socket or device" in machine.files_of_home(home.root).text
@@ -164,7 +164,7 @@ def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: P
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
     sweep.files.spec.write_text("no: [space")
     finding = machine.files_of_home(home.root)
-    assert (finding.verdict, "not valid YAML" in finding.text) == (Verdict.SLOW, True)
+    assert (finding.grade, "not valid YAML" in finding.text) == (Grade.SLOW, True)
     home.root.chmod(0o777)
     assert f"other users can write {home.root}" in machine.files_of_home(home.root).text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.forecast.simulation import compare, continued, outlook, simulate, stacks
+from orchestrator.forecast.simulation import compare_searchers, continued, outlook, simulate, stacks
 from orchestrator.search.base import Problem, Request
 from orchestrator.search.grid import Grid
 from orchestrator.search.pairs import Pairs
@@ -39,7 +39,7 @@ def test_requests_are_stacked_by_size_in_order() -> None:
 def test_methods_are_graded_against_known_truths() -> None:
     problem = Problem(("alone", "joint"), (4, 6, 8, 12, 16, 24, 32, 48), (0, 1, 2))
     costs = {size: float(size) for size in problem.sizes}
-    grid, pairs = compare(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)
+    grid, pairs = compare_searchers(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)
     assert (grid.cost, grid.wall, grid.runs) == (1.0, 1.0, 48.0)
     assert pairs.cost < 0.8
     assert pairs.runs < 48

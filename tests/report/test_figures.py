@@ -25,7 +25,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
-from orchestrator.report.figures.probes import pair_of, similarities_figure
+from orchestrator.report.figures.probes import runs_around, similarities_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import LabeledAnswer
@@ -220,20 +220,20 @@ def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
 
 def test_shown_runs_are_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
     for mix in stored.answer.mixes:
-        pair, interval = pair_of(stored.answer, mix, stored.runs), mix.target.transition.relative
-        below, above = (run for run in (pair.below, pair.above) if run is not None)
+        sides, interval = runs_around(stored.answer, mix, stored.runs), mix.target.transition.relative
+        below, above = (run for run in (sides.below, sides.above) if run is not None)
         assert interval.low is not None
         assert interval.high is not None
         assert below.config.size <= interval.low < interval.high <= above.config.size
-        assert below.config.mix.name == pair.mix
+        assert below.config.mix.name == sides.mix
 
 
 def test_without_a_transition_the_smallest_and_largest_sizes_are_shown(tmp_path: Path) -> None:
     stored = written(tmp_path, spec(sizes=[8, 12]))
     for mix in stored.answer.mixes:
-        pair = pair_of(stored.answer, mix, stored.runs)
-        assert [run.config.size for run in (pair.below, pair.above) if run is not None] == [8, 12]
-        assert not pair.bracketed
+        sides = runs_around(stored.answer, mix, stored.runs)
+        assert [run.config.size for run in (sides.below, sides.above) if run is not None] == [8, 12]
+        assert not sides.bracketed
     stored = written(tmp_path / "failed", runs=runs_of(spec())[:1], outcomes={0: failed()})
     assert similarities_figure(stored.answer, stored.runs) is None, "no run has embeddings"
 

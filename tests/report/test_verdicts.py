@@ -17,7 +17,7 @@ from orchestrator.report.verdicts.agreement import Agreement
 from orchestrator.report.verdicts.learning_order import halfway_steps, judge_order, peaked_first
 from orchestrator.report.verdicts.probe_numbers import at_equal_size, judge_number, paired
 from orchestrator.report.verdicts.statements import judge, judge_law
-from orchestrator.report.verdicts.table import Row, over_table, summary
+from orchestrator.report.verdicts.table import VerdictRow, over_table, summary
 from orchestrator.search.base import Request
 from orchestrator.space.expectations import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
@@ -102,10 +102,10 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     assert row.result.endswith("; its control, add, was not learned: above 16")
 
 
-def rows_of(evidence: Sequence[float]) -> list[Row]:
+def rows_of(evidence: Sequence[float]) -> list[VerdictRow]:
     """Return rows with this evidence, which is decisive from 20 on."""
     return [
-        Row("space", "add+prod", "A", "fewer", Agreement.AGREES if value >= 20 else Agreement.UNDECIDED, weighed)
+        VerdictRow("space", "add+prod", "A", "fewer", Agreement.AGREES if value >= 20 else Agreement.UNDECIDED, weighed)
         for value in evidence
         for weighed in [replace(FEWER, evidence=value)]
     ]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
-from trainables.transformer.architecture import ModelSettings, lay_out
+from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.model import forward, initialize
 from trainables.transformer.optimizer import StackState
 from trainables.transformer.training_settings import Decay
@@ -102,7 +102,7 @@ def way_up(name: str, tensor: Tensor) -> Tensor:
 def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Tensor:
     """Return models [S, P] with random gains, biases and weights."""
     generator = torch.Generator().manual_seed(0)
-    layout = lay_out(settings, width, VOCABULARY)
+    layout = layout_of(settings, width, VOCABULARY)
     flat = torch.stack([initialize(settings, layout, generator) for _ in range(stack)])
     noise = torch.zeros_like(flat)
     for view in layout.views(noise).values():
@@ -113,7 +113,7 @@ def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Ten
 def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> Oracle:
     """Return the oracle with the parameters of a stack of one, in their precision."""
     oracle = Oracle(settings, width).to(flat_1P.dtype)
-    views = lay_out(settings, width, VOCABULARY).views(flat_1P)
+    views = layout_of(settings, width, VOCABULARY).views(flat_1P)
     named = oracle.named()
     assert named.keys() == views.keys()
     assert {id(tensor) for tensor in named.values()} == {id(tensor) for tensor in oracle.parameters()}
@@ -129,7 +129,7 @@ def test_logits_and_gradients_agree_with_torchs_encoder_layer(name: str) -> None
     flat = random_stack(settings, 1).double().requires_grad_()
     tokens = torch.randint(0, VOCABULARY, (5, 9), generator=torch.Generator().manual_seed(1))
     weights = torch.randn(5, 9, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    layout = lay_out(settings, WIDTH, VOCABULARY)
+    layout = layout_of(settings, WIDTH, VOCABULARY)
     logits = forward(settings, layout.views(flat), tokens.unsqueeze(0))[0]
     oracle = oracle_of(settings, flat.detach())
     expected = oracle(tokens)
@@ -170,7 +170,7 @@ def test_steps_agree_with_torchs_adamw(decay: Decay) -> None:
             group["lr"] = float(training.learning_rates(step, step + 1)[0])
         optimizer.step()
         trainer.run(step, step + 1)
-    views = lay_out(model, 16, VOCABULARY).views(trainer.state.parameters_SP)
+    views = layout_of(model, 16, VOCABULARY).views(trainer.state.parameters_SP)
     for name, parameter in oracle.named().items():
         ours, theirs = views[name][0], way_up(name, parameter.detach())
         if name == "0.qkv_bias":

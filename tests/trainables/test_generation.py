@@ -14,7 +14,7 @@ from trainables.base import Mix
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
-from trainables.transformer.architecture import ModelSettings, lay_out
+from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.datasets import Examples
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import forward, initialize
@@ -36,7 +36,7 @@ def questions() -> list[list[Examples]]:
 def untrained(seed: int) -> generation.Forward:
     """Return two models with large random weights, which write different nonsense."""
     settings = ModelSettings(block=60, init=InitSettings(std=0.7))
-    layout = lay_out(settings, 16, len(WORDS))
+    layout = layout_of(settings, 16, len(WORDS))
     flat = torch.stack([initialize(settings, layout, torch.Generator().manual_seed(seed + i)) for i in range(2)])
     return lambda tokens: forward(settings, layout.views(flat), tokens)
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer, rows_of
 from trainables.transformer import gpu_step, model, stack
-from trainables.transformer.architecture import ModelSettings, lay_out
+from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.gpu_step import pad_parameters
 from trainables.transformer.model import _embed, _embed_by_product, _product, forward, initialize
 from trainables.transformer.stack import stack_losses
@@ -217,7 +217,7 @@ def test_a_gpu_without_compilers_runs_uncompiled_and_names_the_missing_tools(
 def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
     """The models have gains other than 1 and biases other than 0."""
     settings, n_embed = PADDED[name]
-    layout, generator = lay_out(settings, n_embed, VOCABULARY), torch.Generator().manual_seed(0)
+    layout, generator = layout_of(settings, n_embed, VOCABULARY), torch.Generator().manual_seed(0)
     flat = torch.stack([initialize(settings, layout, generator) for _ in range(2)]).double() * 10
     flat += 0.1 * torch.randn(flat.shape, generator=generator)
     parameters = {name: view.detach().requires_grad_() for name, view in layout.views(flat).items()}

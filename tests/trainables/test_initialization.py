@@ -16,7 +16,7 @@ from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, SettingsError
 from trainables.families.listops import ListOps
-from trainables.transformer.architecture import ModelSettings, lay_out
+from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.initialization import InitSettings, scale_warning
 from trainables.transformer.model import initialize
 
@@ -26,7 +26,7 @@ WIDTH = 64
 def spread(init: InitSettings) -> dict[str, float]:
     """Return the standard deviation of each parameter of a model of :data:`WIDTH` whose block is applied four times."""
     settings = ModelSettings(block=64, init=init)
-    layout = lay_out(settings, WIDTH, VOCABULARY)
+    layout = layout_of(settings, WIDTH, VOCABULARY)
     views = layout.views(initialize(settings, layout, torch.Generator().manual_seed(3)).unsqueeze(0))
     return {name: view.std().item() for name, view in views.items()}
 

@@ -20,7 +20,7 @@ from trainables.base import Mix
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation, native
-from trainables.transformer.architecture import Layout, ModelSettings, lay_out
+from trainables.transformer.architecture import Layout, ModelSettings, layout_of
 from trainables.transformer.initialization import InitSettings
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer, Shape
@@ -104,7 +104,7 @@ def test_loss_and_gradients_agree_with_torch(
     model: ModelSettings, head_size: int, batch: int, seed: int, data: st.DataObject
 ) -> None:
     vocabulary, counted_share = data.draw(st.tuples(st.sampled_from((2, 18, 300)), st.sampled_from((0.0, 0.1, 0.5, 1))))
-    layout = lay_out(model, model.n_head * head_size, vocabulary)
+    layout = layout_of(model, model.n_head * head_size, vocabulary)
     flat = noisy_model(model, layout, seed)
     generator = torch.Generator().manual_seed(seed + 1)
     tokens = torch.randint(0, vocabulary, (batch, model.block + 1), generator=generator)
@@ -166,7 +166,7 @@ def test_a_diverged_run_has_no_finite_loss_and_does_not_change_others(poison: fl
 
 
 def test_a_text_with_tokens_beyond_the_vocabulary_is_refused() -> None:
-    layout = lay_out(MODEL, 16, VOCABULARY - 1)
+    layout = layout_of(MODEL, 16, VOCABULARY - 1)
     state = StackState.start(torch.zeros(1, layout.width))
     with pytest.raises(ValueError, match="outside the vocabulary"):
         NativeTrainer(state, MODEL, layout, [TRAINING], [TEXT], [0])
@@ -194,7 +194,7 @@ def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: 
     """The models are random, so that most drafts are wrong; rows have different heights and texts different lengths."""
     words = TASK.vocabulary()
     model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
-    layout = lay_out(model, n_embed, len(words))
+    layout = layout_of(model, n_embed, len(words))
     first = [initialize(model, layout, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
     trainer = NativeTrainer(StackState.start(torch.stack(first)), model, layout, [TRAINING] * 2, [TEXT] * 2, [0, 1])
     joint, alone = (make_dataset(TASK, Mix.parse(mix), seed) for mix, seed in (("add+max", 0), ("add", 1)))

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainables.transformer import model
-from trainables.transformer.architecture import ModelSettings, count_parameters, lay_out, parameter_shapes
+from trainables.transformer.architecture import ModelSettings, count_parameters, layout_of, parameter_shapes
 from trainables.transformer.model import forward, initialize
 
 VOCABULARY = 18
 
 
 def models(settings: ModelSettings, n_embed: int, stack: int) -> Tensor:
-    layout = lay_out(settings, n_embed, VOCABULARY)
+    layout = layout_of(settings, n_embed, VOCABULARY)
     return torch.stack([initialize(settings, layout, torch.Generator().manual_seed(seed)) for seed in range(stack)])
 
 
 def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tensor) -> Tensor:
-    return forward(settings, lay_out(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
+    return forward(settings, layout_of(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
 
 
 MODELS = st.builds(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.transformer.architecture import ModelSettings, lay_out
+from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.model import initialize
 from trainables.transformer.native.trainer import NativeTrainer
@@ -42,7 +42,7 @@ def parts(
 ) -> dict[str, Any]:
     """Return the arguments of a trainer of a stack of runs that differ in their seeds and, if given, in their settings;
     it starts at step 0 unless ``state`` is given."""
-    layout = lay_out(model, n_embed, VOCABULARY)
+    layout = layout_of(model, n_embed, VOCABULARY)
     models = [initialize(model, layout, torch.Generator().manual_seed(seed)) for seed in seeds]
     state = StackState.start(torch.stack(models).to(device)) if state is None else state
     texts = {"texts": [TEXT] * len(seeds), "keys": list(seeds)}

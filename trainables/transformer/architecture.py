@@ -129,7 +129,7 @@ def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
     return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
-def lay_out(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
+def layout_of(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
     """Return the layout of the parameters of a model of this width."""
     shapes = parameter_shapes(settings, n_embed, vocabulary)
     offsets = {}

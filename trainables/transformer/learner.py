@@ -19,7 +19,7 @@ from torch import Tensor
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
 from trainables.contract.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
 from trainables.contract.runs import settled_measure
-from trainables.transformer.architecture import ModelSettings, lay_out, named
+from trainables.transformer.architecture import ModelSettings, layout_of, named
 from trainables.transformer.datasets import Dataset, Examples
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialization import resized
@@ -73,7 +73,7 @@ class TransformerLearner(Learner):
         self._training: list[TrainingSettings] = [run.settings.training for run in runs]
         self._vocabulary = family.settings.task.vocabulary()
         self._device = torch.device(device)
-        self._layout = lay_out(self._model, runs[0].size, len(self._vocabulary))
+        self._layout = layout_of(self._model, runs[0].size, len(self._vocabulary))
         self._active = list(range(len(runs)))
         self._progress = [_Progress() for _ in runs]
         self._step = 0

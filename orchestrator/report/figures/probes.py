@@ -120,7 +120,7 @@ def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small:
     style.dress(axes)
 
 
-class Pair(NamedTuple):
+class RunsAround(NamedTuple):
     """The runs nearest to a mix's transition on both sides; if not ``bracketed``, those of the extreme sizes."""
 
     mix: str
@@ -129,7 +129,7 @@ class Pair(NamedTuple):
     bracketed: bool
 
 
-def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
+def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsAround:
     """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
     own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
     transition = mix.target.transition.relative
@@ -149,15 +149,15 @@ def pair_of(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> Pair:
         high = transition.high or math.inf
         below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
         above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
-        return Pair(mix.mix, first(below), first(above), bracketed=True)
+        return RunsAround(mix.mix, first(below), first(above), bracketed=True)
     smallest, largest = first(sizes), first(sizes[::-1])
-    return Pair(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
+    return RunsAround(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
 
 @style.own_style()
 def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
     """Draw similarities and components on both sides of each mix's transition. Return None if no run has any."""
-    rows = [pair for pair in (pair_of(answer, mix, runs) for mix in answer.mixes) if pair.below or pair.above]
+    rows = [sides for sides in (runs_around(answer, mix, runs) for mix in answer.mixes) if sides.below or sides.above]
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
@@ -169,25 +169,25 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
     def panel(left: float, bottom: float, width: float, high: float) -> Axes:
         return figure.add_axes((left / style.WIDTH_IN, bottom / height, width / style.WIDTH_IN, high / height))
 
-    for place, pair in enumerate(rows, start=1):
+    for place, sides in enumerate(rows, start=1):
         bottom = height - place * (PANEL_IN + WORDS_IN) + 0.22
         one, two, three, four = (panel(left, bottom, PANEL_IN, PANEL_IN) for left in COLUMNS_IN)
-        for word, run, heat, plane in (("below", pair.below, one, two), ("above", pair.above, three, four)):
+        for word, run, heat, plane in (("below", sides.below, one, two), ("above", sides.above, three, four)):
             matrix = None if run is None else similarity_of(run.directory)
             if run is None or matrix is None:
-                missing = f"no run {word}\nits transition" if pair.bracketed else "no other run"
+                missing = f"no run {word}\nits transition" if sides.bracketed else "no other run"
                 heat.set_axis_off()
                 plane.set_axis_off()
                 centered: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL}
-                text = f"{textwrap.fill(pair.mix, NAME)}:\n{missing}"
+                text = f"{textwrap.fill(sides.mix, NAME)}:\n{missing}"
                 heat.text(0.5, 0.5, text, transform=heat.transAxes, color=style.GRAY, **centered)
                 continue
             images.append(_heat_map(heat, matrix, ""))
             _draw_plane(plane, matrix, answer.words, small=True)
             parity = parity or bool(_odd(matrix, answer.words))
-            side = f", {word}" if pair.bracketed else ""
+            side = f", {word}" if sides.bracketed else ""
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
-            text = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
+            text = f"{sides.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
             heat.set_title(text, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     bar = figure.colorbar(images[0], cax=panel(1.0, 0.45, 3.5, 0.08), orientation="horizontal", ticks=SCALE)
     style.dress_bar(bar, BAR)

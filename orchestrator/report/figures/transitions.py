@@ -71,7 +71,7 @@ class Series(NamedTuple):
     marker: str
 
 
-class Row(NamedTuple):
+class FigureRow(NamedTuple):
     """A transition or, with two series and a conclusion, a decided comparison of a baseline and a mix."""
 
     name: str
@@ -243,22 +243,24 @@ def draw_bar(
         axes.plot(bar.value, height, marker=marker, color=color, markerfacecolor=fill, markersize=6.5, zorder=4)
 
 
-def _rows(answer: Answer, *, narrow: bool) -> list[Row]:
+def _rows(answer: Answer, *, narrow: bool) -> list[FigureRow]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
     styles = styles_of(mix.mix for mix in answer.mixes)
     width = NARROW_NAME if narrow else NAME
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
-    made = [Row(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
+    made = [FigureRow(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
         conclusion = conclusion_of(answer, mix)
         if conclusion is not None:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
-            made.append(Row(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), conclusion))
+            made.append(FigureRow(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), conclusion))
     return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
-def _draw_rows(axes: Axes, rows: Sequence[Row], answer: Answer, span: tuple[float, float], *, narrow: bool) -> None:
+def _draw_rows(
+    axes: Axes, rows: Sequence[FigureRow], answer: Answer, span: tuple[float, float], *, narrow: bool
+) -> None:
     """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
     text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
@@ -295,7 +297,7 @@ def _draw_posterior(axes: Axes, series: Series, row: int) -> None:
     axes.fill_between(density.sizes, row - height, row + height, where=height > 0.01 * SHADE, **band_style)
 
 
-def _draw_place(axes: Axes, row: Row, conclusion: Conclusion, place: int) -> None:
+def _draw_place(axes: Axes, row: FigureRow, conclusion: Conclusion, place: int) -> None:
     """Draw a band over the sizes at which the mix was learned more often, or less often, than its baseline."""
     sizes = (*conclusion.place.mix.sizes, *conclusion.place.baseline.sizes)
     color = row.series[-1].color
@@ -304,7 +306,7 @@ def _draw_place(axes: Axes, row: Row, conclusion: Conclusion, place: int) -> Non
     axes.plot(ends, [place] * 2, linestyle="", marker="|", color=color, markersize=10, markeredgewidth=1.6, zorder=3)
 
 
-def _draw_arrow(axes: Axes, row: Row, answer: Answer, place: int) -> None:
+def _draw_arrow(axes: Axes, row: FigureRow, answer: Answer, place: int) -> None:
     """Draw an arrow from the baseline's transition to the mix's, if both are known or beyond the tested sizes."""
     ends = []
     color = row.series[-1].color

@@ -26,7 +26,7 @@ from orchestrator.report.side_by_side import LabeledAnswer, mix_scalings
 from orchestrator.report.verdicts.agreement import Agreement, Judgment
 from orchestrator.report.verdicts.learning_order import halfway_steps, judge_order
 from orchestrator.report.verdicts.probe_numbers import judge_number
-from orchestrator.report.verdicts.table import Row
+from orchestrator.report.verdicts.table import VerdictRow
 from orchestrator.report.words.findings import compared_words, factor_words
 from orchestrator.report.words.transitions import size_words
 from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
@@ -45,7 +45,7 @@ def judge(
     answer: Answer,
     runs: Sequence[Run] = (),
     entropy: Mapping[str, float] | None = None,
-) -> list[Row]:
+) -> list[VerdictRow]:
     """Return the verdicts on the statements about one sweep, one row per mix.
 
     ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
@@ -71,7 +71,7 @@ def judge(
                 judged = judge_number(statement, answer, mix, sides, numbers)
             if judged is not None:
                 comparison = mix.comparison if statement.finds in COMPARED else None
-                rows.append(Row(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
+                rows.append(VerdictRow(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
     return rows
 
 
@@ -112,7 +112,7 @@ def _agreement(expected: Expectation, answer: Answer, mix: MixAnswer) -> Agreeme
     return Agreement.LARGER if (comparison.at_least or 0.0) > expected.most_claimed else Agreement.AGREES
 
 
-def judge_law(space: str, expected: Expectation, compared: Sequence[LabeledAnswer]) -> list[Row]:
+def judge_law(space: str, expected: Expectation, compared: Sequence[LabeledAnswer]) -> list[VerdictRow]:
     """Return the verdicts on a statement about an exponent over all variants, one row per mix."""
     rows = []
     for mix, law in mix_scalings(compared).items():
@@ -126,14 +126,14 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[LabeledAnswe
                 result += ", transitions beyond the tested sizes count as the largest"
             else:
                 agreement = Agreement.of(law.high < expected.limit, law.low > expected.limit)
-        rows.append(Row(space, mix, expected.claim, result, agreement))
+        rows.append(VerdictRow(space, mix, expected.claim, result, agreement))
     return rows
 
 
-def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
+def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[VerdictRow]:
     """Return the rows of a statement without a sweep. ``mixes`` are the space's mixes, the baseline first."""
     about = mixes[1:] if expected.mix == "*" else [expected.mix]
-    return [Row(space, _about(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
+    return [VerdictRow(space, _about(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in about]
 
 
 def _about(mix: str, variant: str) -> str:

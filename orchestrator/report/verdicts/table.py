@@ -23,7 +23,7 @@ NOT_SIGNIFICANT = "not significant over the whole table: lower search.error, for
 
 
 @dataclass(frozen=True)
-class Row:
+class VerdictRow:
     """A statement about ``about``, with the finding. ``comparison`` is None unless the statement compares two mixes."""
 
     space: str
@@ -40,7 +40,7 @@ class Row:
         return self.space, self.about, self.claim, self.result or "-", evidence, str(self.agreement)
 
 
-def over_table(rows: Sequence[Row]) -> list[Row]:
+def over_table(rows: Sequence[VerdictRow]) -> list[VerdictRow]:
     """Return the rows, with decisions that e-BH does not confirm over the whole table as undecided."""
     evidence = {place: row.comparison.evidence for place, row in enumerate(rows) if row.comparison is not None}
     places = list(evidence)
@@ -64,7 +64,7 @@ def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:
     return tuple(order[: max(counts, default=0)])
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[VerdictRow]) -> str:
     """Return the counts and the error of a table: ``12 rows: 4 agree, 8 not run. Of the 3 rows decided ...``."""
     counts = Counter(row.agreement for row in rows)
     words = {Agreement.AGREES: "agrees" if counts[Agreement.AGREES] == 1 else "agree"}
@@ -77,7 +77,7 @@ def summary(rows: Sequence[Row]) -> str:
     return text
 
 
-def markdown(rows: Sequence[Row], cost: str) -> str:
+def markdown(rows: Sequence[VerdictRow], cost: str) -> str:
     """Return the table for a README, with the ``cost`` in words."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
