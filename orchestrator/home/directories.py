@@ -3,7 +3,8 @@
 Files of a home have no version each. Give a new field a default that says what older files meant without it, and write
 it only if it has another value: older files then stay complete, and most new ones are as before. Readers are strict in
 the other direction. An older program refuses a specification with an unknown field, ignores such a line of a journal,
-deletes such a run as damaged and trains it again, and begins the runs of such a checkpoint at step 0.
+and deletes a run with such an outcome as damaged and trains it again. A checkpoint is worth only its training time: if
+a learner cannot read one, it is dropped, and its runs begin at step 0.
 
 A change that no default can express needs another name of the file or, if it concerns what was trained, another key of
 the run: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``SCHEMA`` in
