@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +50,7 @@ def _leave_terminal() -> None:
 
 def _end_at_once(message: str, code: int) -> NoReturn:
     """End the process, print a message, and show the cursor, which a live view hides."""
-    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+    cursor = "\x1b[?25h\n" if os.isatty(2) else ""  # A live view of rich replaces sys.stderr.
     with suppress(OSError):
         os.write(2, f"{cursor}error: {message}\n".encode())
     os._exit(code)
