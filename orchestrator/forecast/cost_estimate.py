@@ -14,7 +14,7 @@ from orchestrator.forecast.rehearsals import rehearse
 from orchestrator.search.base import AUTO, Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.stack_sizes import AUTO_GPU_SHARE, StackSizes, choose_stacks, stacks_at_once
+from orchestrator.space.stack_sizes import GPU_SPEED, GPU_STEP_S, StackSizes, choose_stacks, stacks_at_once
 from orchestrator.space.tuning_settings import tuning_sizes
 from orchestrator.system.hardware import Hardware
 from trainables.base import Arm, Family, RunConfig, Speed
@@ -22,13 +22,6 @@ from trainables.base import Arm, Family, RunConfig, Speed
 CPU_SPEED = Speed(4.5e10, 17_000.0)
 """Speed of torch on one core, fitted to float32 training of ListOps models with 1,200 to 116,000 parameters on a shared
 server (within 30%; expect a factor of three elsewhere)."""
-GPU_SPEED = Speed(3.0e13, 36_000.0)
-"""Speed of torch on a GPU, from stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step
-at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the gradients of matrices were computed in parts
-(trainables/transformer/model.py)."""
-GPU_STEP_S = 5.7e-4
-"""Seconds that each step of a stack on a GPU takes in addition, however small the stack is, because kernels for a few
-runs do not fill a GPU. On the same H100, one run took 779 us a step at n_embed 16, 876 at 32 and 1,172 at 64."""
 STARTUP_S = 15.0
 """Seconds to start Ray and the workers."""
 WEIGHT_BYTES_PER_PARAMETER = 4
@@ -197,8 +190,9 @@ def _seconds(spec: SweepSpec, family: Family, phases: Iterable[RunConfig]) -> fl
         seconds += speed.seconds(family.flops(run), family.parameters(run.size).total)
         if share:
             seconds += family.steps(run) * GPU_STEP_S / _runs_together(spec)
-    # Processes that share a GPU take turns.
-    return seconds / (min(1.0, AUTO_GPU_SHARE if share == AUTO else share) if share else 1.0)
+    if not isinstance(share, float) or not share:  # Still ``auto``: a whole GPU.
+        return seconds
+    return seconds / min(1.0, share)  # Processes that share a GPU take turns.
 
 
 def _runs_together(spec: SweepSpec) -> int:

@@ -166,6 +166,9 @@ class Searcher(ABC):
 
     Settings: ClassVar[type[SearchSettings]]
     settings: SearchSettings
+    hurries: ClassVar[bool] = False
+    """True if the next runs depend on the last ones so much that a few of them soon are worth more than many at once
+    (space/stack_sizes.py)."""
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem

@@ -69,6 +69,7 @@ class Pairs(Searcher):
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
+    hurries: ClassVar[bool] = True
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)

@@ -19,6 +19,11 @@ GROUPS = Path("/sys/fs/cgroup")
 """Mount point of the control groups."""
 OWN_GROUPS = Path("/proc/self/cgroup")
 """The groups of this process, one per line: ``hierarchy:controllers:path``."""
+MPS_DIRECTORY = "/tmp/nvidia-mps"
+"""Where the control daemon of NVIDIA's MPS has its sockets, unless ``CUDA_MPS_PIPE_DIRECTORY`` names a directory
+(https://docs.nvidia.com/deploy/mps)."""
+LONGEST_PID = 32
+"""Bytes that are read of a file with a process id."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class Hardware:
     """The hardware that this process may use.
 
     ``memory_gb`` is 0 if unknown. ``gpus`` counts the GPUs that torch can use, with name and memory (0: unknown) of the
-    first. ``machines`` are a cluster's nodes; a cluster that ``grows`` may add nodes of any kind.
+    first. Processes take turns on a GPU unless it ``has_mps``. ``machines`` are a cluster's nodes; a cluster that
+    ``grows`` may add nodes of any kind.
     """
 
     cpus: int
@@ -47,6 +53,7 @@ class Hardware:
     gpus: int = 0
     gpu_name: str = ""
     gpu_memory_gb: float = 0.0
+    has_mps: bool = False
     machines: tuple[Machine, ...] = ()
     grows: bool = False
 
@@ -63,7 +70,8 @@ def detect() -> Hardware:
     limit = limits()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine.cpus
     memory_bytes = min(1e9 * machine.memory_gb, limit.memory_bytes)
-    return Hardware(max(1, int(min(cores, limit.cpus))), memory_bytes / 1e9, gpus, name, gpu_memory_gb)
+    cpus = max(1, int(min(cores, limit.cpus)))
+    return Hardware(cpus, memory_bytes / 1e9, gpus, name, gpu_memory_gb, has_mps=gpus > 0 and mps_runs())
 
 
 def whole_machine() -> Hardware:
@@ -74,6 +82,21 @@ def whole_machine() -> Hardware:
 def has_gpu_driver() -> bool:
     """Return True if a GPU driver is installed, although torch may not be able to use its GPU."""
     return any(Path(path).exists() for path in GPU_DRIVERS)
+
+
+def mps_runs() -> bool:
+    """Return True if the control daemon of NVIDIA's MPS runs here: kernels of several processes then share a GPU.
+
+    The daemon writes its process id into its directory. The file stays if the daemon is killed.
+    """
+    place = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or MPS_DIRECTORY, "nvidia-cuda-mps-control.pid")
+    try:
+        if not place.is_file():  # Every user can write /tmp, and reading a pipe would wait.
+            return False
+        with place.open("rb") as file:
+            return Path(f"/proc/{int(file.read(LONGEST_PID))}").exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _gpus() -> tuple[int, str, float]:

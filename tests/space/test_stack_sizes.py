@@ -15,11 +15,13 @@ from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec, differences
 from orchestrator.space.stack_sizes import (
-    AUTO_GPU_SHARE,
+    GPU_STEP_S,
     LARGEST,
+    PAIRS,
     StackSizes,
     choose_stacks,
     largest_stack,
+    soonest_stack,
 )
 from orchestrator.system.hardware import Hardware
 from trainables.base import Mix, RunConfig
@@ -86,6 +88,20 @@ def test_a_requested_stack_size_has_precedence() -> None:
     assert StackSizes(laptop("resources.max_stack=3"), HERE).most(64) == 3
 
 
+@pytest.mark.parametrize("step_s", [3e-5, 2.4e-4, 1e-3, 5.6e-3])
+def test_no_other_even_stack_is_predicted_to_decide_sooner(step_s: float) -> None:
+    def seconds(runs: int) -> float:
+        return (PAIRS / (runs / 2) + 0.5) * (GPU_STEP_S + runs * step_s)
+
+    best = min(range(2, 200, 2), key=seconds)
+    assert abs(soonest_stack(step_s) - best) <= 2
+    assert seconds(soonest_stack(step_s)) <= 1.02 * seconds(best)
+
+
+def test_a_run_that_costs_nothing_fills_the_largest_stack() -> None:
+    assert soonest_stack(0.0) >= LARGEST
+
+
 @given(
     flops=st.floats(0, 1e15), run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]), memory=st.sampled_from([0.0, 8e9, 1e12])
 )
@@ -102,11 +118,22 @@ def test_memory_bounds_a_stack() -> None:
     assert largest_stack(1e6, 4e9, 8e9) == 1
 
 
-def test_two_stacks_share_a_gpu_and_the_searcher_requests_all_seeds_together() -> None:
+def test_a_stack_has_a_gpu_alone_unless_processes_train_on_it_at_the_same_time() -> None:
+    shares = [choose_stacks(paper(), replace(SERVER, has_mps=mps)).resources.gpus for mps in (False, True)]
+    assert shares == [1.0, 0.5]
+    given = paper("resources.gpu_per_stack=0.25")
+    assert choose_stacks(given, SERVER).resources.gpus == 0.25
+
+
+def test_pairs_decide_soonest_in_small_stacks_and_a_grid_ends_soonest_in_large_ones() -> None:
+    """The more a run adds to a step, the fewer are trained together."""
     spec = choose_stacks(paper(), SERVER)
-    assert spec.resources.gpus == AUTO_GPU_SHARE
-    assert StackSizes(spec, SERVER).most(8) == 256
-    assert spec.search.settings["stack"] == spec.seeds
+    sizes = StackSizes(spec, SERVER)
+    assert [sizes.most(size) for size in (8, 32, 64, 256)] == [10, 8, 6, 2]
+    assert spec.search.settings["stack"] == sizes.most(spec.sizes[8]) == 6
+    grid = choose_stacks(paper("search.method=grid"), SERVER)
+    assert StackSizes(grid, SERVER).most(8) == 256
+    assert grid.search.settings["stack"] == grid.seeds
     fixed = choose_stacks(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
     assert fixed.resources.gpus == 1
     assert fixed.search.settings["stack"] == 3
