@@ -15,7 +15,9 @@ from tests.trainables.test_stack_step import (
     test_loss_curves_alone_and_in_a_stack_agree_over_50_steps,
     test_removed_runs_do_not_change_the_others,
 )
-from tests.trainables.trainers import MODEL, TRAINING, losses, make_trainer
+from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer
+from trainables.transformer import generation
+from trainables.transformer.initialization import InitSettings
 
 __all__ = [  # Collected again here, with this folder's `device`.
     "test_a_diverged_run_does_not_change_its_neighbors",
@@ -33,6 +35,22 @@ def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool
     assert trainer._captured is not None
     assert trainer._captured._graph is not None
     torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("keys", [None, (1, -7)])
+def test_on_a_gpu_texts_are_written_token_by_token(
+    keys: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "FEW_TOKENS", 0)
+    trainer = make_trainer([0, 1], device="cuda", n_embed=37, model=replace(MODEL, init=InitSettings(std=0.7)))
+    tokens = torch.randint(0, VOCABULARY, (2, 40, 12), generator=torch.Generator().manual_seed(0)).cuda()
+    by_steps, by_drafts, begin = tokens.clone(), tokens.clone(), torch.full((2, 40), 5, device="cuda")
+    never = VOCABULARY
+    trainer.write(by_steps, begin.clone(), never, keys)
+    with torch.no_grad():
+        generation.write_by_drafts(trainer.models(), by_drafts, begin, never, keys)
+    assert not torch.equal(by_steps, tokens)
+    assert torch.equal(by_steps, by_drafts)
 
 
 @pytest.fixture

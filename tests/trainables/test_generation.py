@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.trainables.test_gpu_step import WAITS
 from trainables.base import Mix
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import make_dataset
@@ -17,12 +20,13 @@ from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout_of
 from trainables.transformer.datasets import Examples
 from trainables.transformer.initialization import InitSettings
-from trainables.transformer.model import forward, initialize
+from trainables.transformer.model import Past, forward, initialize
 
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12
 )
 WORDS = TASK.vocabulary()
+WAYS = [generation.write_by_drafts, generation.write_by_steps]
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +37,12 @@ def questions() -> list[list[Examples]]:
     return [list(joint.test.values()), list(alone.test.values())]
 
 
-def untrained(seed: int) -> generation.Forward:
+def untrained(seed: int) -> generation.Continued:
     """Return two models with large random weights, which write different nonsense."""
     settings = ModelSettings(block=60, init=InitSettings(std=0.7))
     layout = layout_of(settings, 16, len(WORDS))
     flat = torch.stack([initialize(settings, layout, torch.Generator().manual_seed(seed + i)) for i in range(2)])
-    return lambda tokens: forward(settings, layout.views(flat), tokens)
+    return lambda tokens, past=None: forward(settings, layout.views(flat), tokens, past=past)
 
 
 def naive(
@@ -60,20 +64,27 @@ def naive(
     return texts
 
 
+@pytest.mark.parametrize("write", WAYS)
 @pytest.mark.parametrize(("tokens_a_pass", "keys"), [(65_536, None), (200, (1, -7))])
 def test_drafts_do_not_change_the_texts(
-    questions: list[list[Examples]], tokens_a_pass: int, keys: tuple[int, int] | None
+    questions: list[list[Examples]],
+    tokens_a_pass: int,
+    keys: tuple[int, int] | None,
+    write: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(generation, "FEW_TOKENS", 0)
+    monkeypatch.setattr(generation, "SINGLE_TOKENS", 1)
     model = untrained(0)
     with torch.no_grad():
         tokens, begin = map(torch.from_numpy, generation.lay_out(questions, WORDS.eos))
-        generation.write_by_drafts(model, tokens, begin, WORDS.eos, keys, tokens_a_pass)
+        write(model, tokens, begin, WORDS.eos, keys, tokens_a_pass)
         _, height, width = tokens.shape
         for row, sets in enumerate(questions):
             first, noise = 0, None
             if keys is not None:
                 places = torch.arange(height).unsqueeze(0)
-                noise = generation.gumbel(torch.tensor(keys[row : row + 1]), places, width - 1, len(WORDS))[0]
+                noise = generation.gumbel(torch.tensor(keys[row : row + 1]), places, range(width - 1), len(WORDS))[0]
             for examples in sets:
                 mine = None if noise is None else noise[first:]
                 for place, expected in enumerate(naive(model, row, examples, width, mine)):
@@ -115,31 +126,90 @@ def test_the_longest_text_of_each_set_limits_its_texts(questions: list[list[Exam
         assert scores[0] == [0.0]
 
 
-def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None:
+@pytest.mark.parametrize("write", WAYS)
+def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]], write: Callable[..., None]) -> None:
     passes = 0
     solutions = questions[1][0]
     table = torch.from_numpy(solutions.tokens.astype(np.int64))
 
-    def model(tokens: torch.Tensor) -> torch.Tensor:
+    def model(tokens: torch.Tensor, past: Past | None = None) -> torch.Tensor:
         nonlocal passes
         passes += 1
         return torch.nn.functional.one_hot(table[:, 1 : tokens.shape[2] + 1], len(WORDS)).float().unsqueeze(0)
 
-    scores = generation.accuracies(
-        partial(generation.write_by_drafts, model), [[solutions]], WORDS, torch.device("cpu")
-    )
+    scores = generation.accuracies(partial(write, model), [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[1.0]]
     assert passes == 1
+
+
+class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations that make the host wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.count += func.name() in WAITS
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("keys", [None, (1, -7)])
+def test_mistakes_of_many_texts_cost_no_waits_no_further_passes_and_no_noise_for_questions(
+    questions: list[list[Examples]], keys: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text goes through the model once as a draft and once token by token, whatever is wrong in it."""
+    tokens, begin = map(torch.from_numpy, generation.lay_out(questions, WORDS.eos))
+    first, model, gumbel = int(begin.min()), untrained(0), generation.gumbel
+    passed, drawn = [], []
+
+    def counted(texts: torch.Tensor, past: Past | None = None) -> torch.Tensor:
+        passed.append(texts.shape[1:].numel())
+        return model(texts, past)
+
+    def noise(*given: Any) -> torch.Tensor:
+        drawn.append(given[2])
+        return gumbel(*given)
+
+    monkeypatch.setattr(generation, "gumbel", noise)
+    monkeypatch.setattr(generation, "FEW_TOKENS", 0)
+    with torch.no_grad(), Waits() as waits:
+        generation.write_by_steps(counted, tokens, begin, WORDS.eos, keys)
+    _, height, width = tokens.shape
+    assert waits.count == 4  # Two numbers, twice.
+    steps = len(passed) - 2  # Besides the drafts and the beginnings.
+    assert 0 < steps < width - first
+    assert sum(passed) <= 2 * height * (width - 1)
+    places = [range(first - 1, width - 1), *(range(place, place + 1) for place in range(width - 1 - steps, width - 1))]
+    assert drawn == ([] if keys is None else places)
+    generation.write_by_steps(counted, tokens, begin, WORDS.eos, keys)
+    assert len(passed) == 2 + steps, "nothing was left to write"
+
+
+def test_a_few_texts_are_finished_in_a_pass_for_each_mistake(questions: list[list[Examples]]) -> None:
+    """A model that errs once in each text needs two passes, not one for each token."""
+    solutions = questions[1][0]
+    choices = torch.from_numpy(solutions.tokens.astype(np.int64))[:, 1:]
+    first = (torch.arange(len(choices)), torch.from_numpy(solutions.prompt_lengths) - 1)
+    choices[first] = torch.where(choices[first] == 0, 1, 0)
+    passes = []
+
+    def model(tokens: torch.Tensor, past: Past | None = None) -> torch.Tensor:
+        passes.append(tokens.shape[2])
+        return torch.nn.functional.one_hot(choices, len(WORDS)).float().unsqueeze(0)
+
+    generation.accuracies(partial(generation.write_by_steps, model), [[solutions]], WORDS, torch.device("cpu"))
+    assert passes == [choices.shape[1]] * 2
 
 
 def test_noise_gives_samples_of_the_softmax() -> None:
     """Tokens are drawn with the model's own probabilities, independently at each place."""
     logits = torch.tensor([0.0, 1.0, -1.0, 2.0, -9.0], dtype=torch.float64)
     places = torch.arange(4_000).unsqueeze(0)
-    drawn = (generation.gumbel(torch.tensor([11]), places, 10, 5)[0] + logits).argmax(dim=-1)
+    drawn = (generation.gumbel(torch.tensor([11]), places, range(10), 5)[0] + logits).argmax(dim=-1)
     shares = torch.bincount(drawn.flatten(), minlength=5) / drawn.numel()
     torch.testing.assert_close(shares.double(), logits.softmax(dim=0), rtol=0, atol=0.01)
     same = (drawn[:, :-1] == drawn[:, 1:]).double().mean()
     assert float(same) == pytest.approx(float(logits.softmax(dim=0).square().sum()), abs=0.01)
-    other = (generation.gumbel(torch.tensor([12]), places, 10, 5)[0] + logits).argmax(dim=-1)
+    other = (generation.gumbel(torch.tensor([12]), places, range(10), 5)[0] + logits).argmax(dim=-1)
     assert float((drawn == other).double().mean()) == pytest.approx(float(same), abs=0.02)

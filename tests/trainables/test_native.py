@@ -190,8 +190,11 @@ TASK = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=100, valida
 
 
 @pytest.mark.parametrize(("spread", "n_embed", "activation"), [(0.3, 12, "gelu"), (0.7, 13, "relu")])
-def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: Any) -> None:
+def test_greedy_texts_agree_with_torch(
+    spread: float, n_embed: int, activation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The models are random, so that most drafts are wrong; rows have different heights and texts different lengths."""
+    monkeypatch.setattr(generation, "FEW_TOKENS", 0)
     words = TASK.vocabulary()
     model = ModelSettings(n_layer=2, n_recurrence=1, block=60, activation=activation, init=InitSettings(std=spread))
     layout = layout_of(model, n_embed, len(words))
@@ -201,17 +204,24 @@ def test_greedy_texts_agree_with_torch(spread: float, n_embed: int, activation: 
     questions = [list(joint.test.values()), list(alone.test.values())]
     theirs, begin = map(torch.from_numpy, generation.lay_out(questions, words.eos))
     mine = theirs.clone()
-    by_torch = partial(generation.write_by_drafts, trainer.logits)
+    by_torch, by_steps = (
+        partial(write, trainer.models()) for write in (generation.write_by_drafts, generation.write_by_steps)
+    )
+    stepped = theirs.clone()
     by_torch(theirs, begin.clone(), words.eos)
+    by_steps(stepped, begin.clone(), words.eos)
     trainer.write(mine, begin.clone(), words.eos)
     written = 0
-    for expected, got, start in zip(theirs.flatten(0, 1), mine.flatten(0, 1), begin.flatten(), strict=True):
+    texts = (texts.flatten(0, 1) for texts in (theirs, mine, stepped))
+    for expected, got, other, start in zip(*texts, begin.flatten(), strict=True):
         ends = (expected[start:] == words.eos).nonzero()
         end = int(start + ends[0]) + 1 if len(ends) else len(expected)
         assert torch.equal(got[:end], expected[:end])
+        assert torch.equal(other[:end], expected[:end])
         written += end - int(start)
     assert written > 200
     scores = [
-        generation.accuracies(write, questions, words, torch.device("cpu")) for write in (by_torch, trainer.write)
+        generation.accuracies(write, questions, words, torch.device("cpu"))
+        for write in (by_torch, by_steps, trainer.write)
     ]
-    assert scores[0] == scores[1]
+    assert scores[0] == scores[1] == scores[2]

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tests.trainables.trainers import TRAINING, losses, make_trainer, rows_of
 from trainables.transformer import stack
-from trainables.transformer.stack import StackTrainer, Trainer
+from trainables.transformer.generation import write_by_drafts
+from trainables.transformer.stack import StackTrainer
 
 SEEDS = (3, 1, 4)
 
@@ -64,21 +65,35 @@ def test_an_evaluation_that_runs_out_of_memory_continues_with_smaller_passes(mon
     tokens_SMW = torch.randint(0, 13, (3, 40, 12), generator=torch.Generator().manual_seed(0))
     expected, got, begin_SM = tokens_SMW.clone(), tokens_SMW.clone(), torch.full((3, 40), 5)
     trainer.write(expected, begin_SM.clone(), 0)
-    passes = []
+    passes, models = [], trainer.models()
 
     def logits(tokens_SMT: Tensor) -> Tensor:
         passes.append(tokens_SMT.shape[1])
         if tokens_SMT.shape[1] > 10 or len(passes) == 4:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return Trainer.logits(trainer, tokens_SMT)
+        return models(tokens_SMT)
 
-    monkeypatch.setattr(trainer, "logits", logits)
+    monkeypatch.setattr(trainer, "models", lambda: logits)
     trainer.write(got, begin_SM, 0)
     assert passes[0] == 40
     assert torch.equal(got, expected)
-    monkeypatch.setattr(trainer, "logits", lambda tokens_SMT: logits(tokens_SMT.repeat(1, 40, 1)))
+    monkeypatch.setattr(trainer, "models", lambda: lambda tokens_SMT: logits(tokens_SMT.repeat(1, 40, 1)))
     with pytest.raises(torch.OutOfMemoryError):  # Not even one text of each run fits.
         trainer.write(got, torch.full((3, 40), 5), 0)
+
+
+@pytest.mark.parametrize("keys", [None, (1, 2, 3)])
+def test_a_cpu_keeps_its_way_of_writing(keys: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of rounding would change results of runs under the same key."""
+    trainer, written = make_trainer(SEEDS), []
+    expected = torch.randint(0, 13, (3, 40, 12), generator=torch.Generator().manual_seed(0))
+    tokens_SMW, begin_SM = expected.clone(), torch.full((3, 40), 5)
+    with torch.no_grad():
+        write_by_drafts(trainer.models(), expected, begin_SM.clone(), 0, keys)
+    monkeypatch.setattr(stack, "write_by_steps", lambda *given: written.append(given))
+    trainer.write(tokens_SMW, begin_SM, 0, keys)
+    assert not written
+    assert torch.equal(tokens_SMW, expected)
 
 
 def test_compiling_for_the_canonical_stack_may_run_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
 """Scoring by generation, greedy or sampled, for a whole stack at once.
 
-Generation is exact but does not go token by token: the worked solution serves as a free draft (speculative decoding:
-Leviathan, Kalman and Matias, ICML 2023). One forward pass gives the model's choice at every position. Up to and
-including the first difference from the draft, these choices are the text of greedy generation. A model that knows the
-task needs one pass; any other model needs one for each wrong token.
+The worked solution serves as a free draft (speculative decoding: Leviathan, Kalman and Matias, ICML 2023). One forward
+pass gives the model's choice at every position. Up to and including the first difference from the draft, these choices
+are the text of greedy generation. A model that knows the task needs one pass. Any other model needs one for each wrong
+token, or continues token by token (:func:`write_by_steps`): on a GPU, where each look at the mistakes is a wait.
 
 Sampling at temperature 1 adds noise to the logits: the largest logit plus Gumbel noise is a sample of their softmax
 (Gumbel 1954; Maddison, Tarlow and Minka, NeurIPS 2014). The noise of a token depends only on its place, so drafts,
@@ -15,7 +15,7 @@ Shape suffixes: S stack, M expressions, K expressions of a pass, W tokens of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,17 +24,32 @@ from torch import Tensor
 
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.datasets import Examples
-from trainables.transformer.model import Observe, forward
+from trainables.transformer.model import Observe, Past, forward
 from trainables.transformer.training_windows import GOLDEN, scramble
 from trainables.transformer.vocabulary import ExpressionVocabulary
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
+
+
+class Continued(Protocol):
+    """A :data:`Forward` that can also continue earlier tokens."""
+
+    def __call__(self, tokens_SMT: Tensor, past: Past | None = None, /) -> Tensor:
+        """Return the logits of tokens that continue ``past``, as :func:`trainables.transformer.model.forward`."""
+
+
 Write = Callable[[Tensor, Tensor, int, Sequence[int] | None], None]
 """Function that writes texts in place, as :func:`write_by_drafts`: ``(tokens, begin, end, keys)``."""
 
 TOKENS_A_PASS = 65_536
 """Maximum number of tokens in a forward pass, unless a training step has more: about 0.8 GB at a width of 256."""
+SINGLE_TOKENS = 8
+"""How many times as many tokens the texts may have that are written token by token. Short passes take a GPU about as
+long for many texts as for few, and keys and values of a token take less memory than a pass over it."""
+FEW_TOKENS = 16_384
+"""Number of tokens up to which launches take most of a pass, so that it is as quick as a pass of a token a text. It is
+a guess: no GPU has timed these passes."""
 
 
 def accuracies(
@@ -90,33 +105,103 @@ def write_by_drafts(
     The tokens after ``begin_SM`` are a draft. A pass over at most ``most_tokens`` tokens of unfinished texts accepts
     each draft up to its first wrong token, and corrects that token.
     """
-    stack, _, width = tokens_SMW.shape
-    place_W = torch.arange(width, device=tokens_SMW.device)
-    while unfinished := int((begin_SM < width).sum(dim=1).max()):
-        count = min(unfinished, max(1, most_tokens // width // stack))
-        chosen_SK = (begin_SM == width).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
-        where_SKW = chosen_SK.unsqueeze(-1).expand(-1, -1, width)
-        draft_SKW = tokens_SMW.gather(1, where_SKW)
-        fresh_SKW = place_W >= begin_SM.gather(1, chosen_SK).unsqueeze(-1)
+    texts = _Texts(tokens_SMW, begin_SM, end, keys)
+    while parts := texts.unfinished(most_tokens):
+        texts.accept(forward, parts[0])
 
-        logits_SKTV = forward(draft_SKW[..., :-1])
-        if keys is not None:
-            key_S = torch.tensor(keys, dtype=torch.int64, device=tokens_SMW.device)
-            logits_SKTV = logits_SKTV.double() + gumbel(key_S, chosen_SK, *logits_SKTV.shape[2:])
-        own_SKW = torch.cat((draft_SKW[..., :1], logits_SKTV.argmax(dim=-1)), dim=-1)
+
+def write_by_steps(
+    forward: Continued,
+    tokens_SMW: Tensor,
+    begin_SM: Tensor,
+    end: int,
+    keys: Sequence[int] | None = None,
+    most_tokens: int = TOKENS_A_PASS,
+) -> None:
+    """Write the same texts as :func:`write_by_drafts`, without a pass and a wait for each of many texts' mistakes.
+
+    Each draft is accepted up to its first wrong token, once. The texts that this does not finish are then written token
+    by token, side by side, and keys and values are kept. A few texts are finished by drafts: they have at most as many
+    mistakes as tokens, and their passes are as short.
+    """
+    texts = _Texts(tokens_SMW, begin_SM, end, keys)
+    for part_SK in texts.unfinished(most_tokens):
+        texts.accept(forward, part_SK)
+    parts = texts.unfinished(SINGLE_TOKENS * most_tokens)
+    if sum(part_SK.numel() for part_SK in parts) * tokens_SMW.shape[2] <= FEW_TOKENS:
+        write_by_drafts(forward, tokens_SMW, begin_SM, end, keys, most_tokens)
+        return
+    for part_SK in parts:
+        texts.write(forward, part_SK)
+
+
+class _Texts:
+    """The texts of a stack while they are written, as :func:`write_by_drafts` says."""
+
+    def __init__(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None) -> None:
+        self._tokens_SMW, self._begin_SM, self._end = tokens_SMW, begin_SM, end
+        device = tokens_SMW.device
+        self._key_S = None if keys is None else torch.tensor(keys, dtype=torch.int64, device=device)
+        self._width = tokens_SMW.shape[2]
+        self._place_W = torch.arange(self._width, device=device)
+        self._first = 1
+        """A place before which nothing is left to write."""
+
+    def unfinished(self, most_tokens: int) -> Sequence[Tensor]:
+        """Wait for the device, and return the numbers of the unfinished texts of each model, in parts [S, K] of at most
+        ``most_tokens`` tokens. Models with fewer of them get others, too."""
+        at_once = max(1, most_tokens // self._width // len(self._tokens_SMW))
+        is_finished_SM = self._begin_SM == self._width
+        count = int((~is_finished_SM).sum(dim=1).max())
+        self._first = max(1, int(self._begin_SM.min()))
+        order_SM = is_finished_SM.to(torch.uint8).argsort(dim=1, stable=True)
+        return torch.split(order_SM[:, :count], at_once, dim=1) if count else ()
+
+    def accept(self, forward: Forward, chosen_SK: Tensor) -> None:
+        """Accept the drafts of some texts up to their first wrong tokens, and correct these."""
+        where_SKW, draft_SKW, begin_SK = self._take(chosen_SK)
+        fresh_SKW = self._place_W >= begin_SK.unsqueeze(-1)
+        logits_SKTV = forward(draft_SKW[..., :-1])[:, :, self._first - 1 :]
+        own_SKW = torch.cat((draft_SKW[..., : self._first], self._own(logits_SKTV, chosen_SK, self._first - 1)), dim=-1)
         wrong_SKW = (own_SKW != draft_SKW) & fresh_SKW
-        last_SK1 = torch.where(wrong_SKW, place_W, width - 1).amin(dim=-1, keepdim=True)
-        corrected_SKW = torch.where((place_W == last_SK1) & fresh_SKW, own_SKW, draft_SKW)
-        ended_SK = ((corrected_SKW == end) & fresh_SKW & (place_W <= last_SK1)).any(dim=-1)
+        last_SK1 = torch.where(wrong_SKW, self._place_W, self._width - 1).amin(dim=-1, keepdim=True)
+        corrected_SKW = torch.where((self._place_W == last_SK1) & fresh_SKW, own_SKW, draft_SKW)
+        ended_SK = ((corrected_SKW == self._end) & fresh_SKW & (self._place_W <= last_SK1)).any(dim=-1)
+        self._tokens_SMW.scatter_(1, where_SKW, corrected_SKW)
+        self._begin_SM.scatter_(1, chosen_SK, torch.where(ended_SK, self._width, last_SK1.squeeze(-1) + 1))
 
-        tokens_SMW.scatter_(1, where_SKW, corrected_SKW)
-        begin_SM.scatter_(1, chosen_SK, torch.where(ended_SK, width, last_SK1.squeeze(-1) + 1))
+    def write(self, forward: Continued, chosen_SK: Tensor) -> None:
+        """Write some texts token by token. All are at the same place, where some may still have their old tokens."""
+        where_SKW, text_SKW, begin_SK = self._take(chosen_SK)
+        past = Past(self._width)
+        if self._first > 1:
+            forward(text_SKW[..., : self._first - 1], past)
+        for place in range(self._first, self._width):
+            logits_SK1V = forward(text_SKW[..., place - 1 : place], past)
+            own_SK = self._own(logits_SK1V, chosen_SK, place - 1).squeeze(-1)
+            is_fresh_SK = begin_SK <= place
+            text_SKW[..., place] = torch.where(is_fresh_SK, own_SK, text_SKW[..., place])
+            begin_SK = torch.where(is_fresh_SK & (own_SK == self._end), self._width, begin_SK)
+        self._tokens_SMW.scatter_(1, where_SKW, text_SKW)
+        self._begin_SM.scatter_(1, chosen_SK, self._width)
+
+    def _take(self, chosen_SK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the places of some texts in ``tokens_SMW``, their tokens, and where they begin."""
+        where_SKW = chosen_SK.unsqueeze(-1).expand(-1, -1, self._width)
+        return where_SKW, self._tokens_SMW.gather(1, where_SKW), self._begin_SM.gather(1, chosen_SK)
+
+    def _own(self, logits_SKTV: Tensor, chosen_SK: Tensor, first: int) -> Tensor:
+        """Return the models' own next tokens [S, K, T], given the logits from position ``first`` on."""
+        if self._key_S is not None:
+            positions = range(first, first + logits_SKTV.shape[2])
+            logits_SKTV = logits_SKTV.double() + gumbel(self._key_S, chosen_SK, positions, logits_SKTV.shape[3])
+        return logits_SKTV.argmax(dim=-1)
 
 
-def gumbel(key_S: Tensor, text_SK: Tensor, positions: int, vocabulary: int) -> Tensor:
+def gumbel(key_S: Tensor, text_SK: Tensor, positions: range, vocabulary: int) -> Tensor:
     """Return standard Gumbel noise [S, K, T, V], float64: a hash of row key, text number, position and token."""
     word_SKTV = key_S.view(-1, 1, 1, 1)
-    position_T1 = torch.arange(positions, device=key_S.device).unsqueeze(1)
+    position_T1 = torch.arange(positions.start, positions.stop, device=key_S.device).unsqueeze(1)
     token_V = torch.arange(vocabulary, device=key_S.device)
     for counted in (text_SK[..., None, None], position_T1, token_V):
         word_SKTV = scramble(word_SKTV + (counted + 1) * GOLDEN)

@@ -9,14 +9,15 @@ block, four times). A block is x + attention(norm x), then x + feed_forward(norm
 same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases. Positions
 are learned.
 
-Shape suffixes: S stack, B rows (in attention, of all models), T positions, N = B*T, C n_embed, H heads, D = C/H,
-X = rows x heads, F feed-forward width, V vocabulary, P parameters of one model (padded).
+Shape suffixes: S stack, B rows (in attention, of all models), T positions, W positions of keys, N = B*T, C n_embed,
+H heads, D = C/H, X = rows x heads, F feed-forward width, V vocabulary, P parameters of one model (padded).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -142,15 +143,42 @@ def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     return _product(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)), None)
 
 
-def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
-    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+class Past:
+    """Keys and values of earlier positions, by application of a layer: a pass that continues them computes only what is
+    new. ``positions`` counts them; there is room for ``most``."""
+
+    def __init__(self, most: int) -> None:
+        self.positions = 0
+        self._most = most
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def extend(self, application: int, *new_BHTD: Tensor) -> Iterable[Tensor]:
+        """Keep the keys and values of a pass, and return those of all positions up to its last."""
+        if application not in self._kept:
+            keys, values = (new.new_empty(*new.shape[:2], self._most, new.shape[3]) for new in new_BHTD)
+            self._kept[application] = keys, values
+        last = self.positions + new_BHTD[0].shape[2]
+        for kept_BHWD, new in zip(self._kept[application], new_BHTD, strict=True):
+            kept_BHWD[:, :, self.positions : last] = new
+        return (kept_BHWD[:, :, :last] for kept_BHWD in self._kept[application])
+
+
+Extend = Callable[[Tensor, Tensor], Iterable[Tensor]]
+"""A function that puts the keys and values of earlier positions before those of a pass."""
+
+
+def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float, extend: Extend | None = None) -> Tensor:
+    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]. A pass that continues earlier positions has one
+    position in each row."""
     stack, tokens, width3 = qkv_SNK.shape
     # Split q, k and v first: compiled with a dynamic stack axis, one kernel per block then writes the whole gradient.
     q_BHTD, k_BHTD, v_BHTD = (
         part_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
         for part_SNC in qkv_SNK.chunk(3, dim=-1)
     )
-    by_products = qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW
+    if extend is not None:
+        k_BHTD, v_BHTD = extend(k_BHTD, v_BHTD)
+    by_products = qkv_SNK.is_cpu and k_BHTD.shape[2] <= SHORT_ROW
     mixed_BHTD = (_mix_by_products if by_products else _mix_by_kernel)(q_BHTD, k_BHTD, v_BHTD, scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
 
@@ -159,31 +187,41 @@ def _mix_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float)
     if len(q_BHTD) > MOST_ROWS:
         halves = zip(*(part_BHTD.chunk(2) for part_BHTD in (q_BHTD, k_BHTD, v_BHTD)), strict=True)
         return torch.cat([_mix_by_kernel(q, k, v, scale) for q, k, v in halves])
-    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
+    hides = q_BHTD.shape[2] > 1  # A last position alone sees all others.
+    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=hides, scale=scale)
 
 
 def _mix_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
     """Use matrix products, which are faster for short rows because these do not fill the blocks of torch's kernel."""
     batch, heads, positions, _ = q_BHTD.shape
     q_XTD, k_XTD, v_XTD = (part.flatten(0, 1) for part in (q_BHTD, k_BHTD, v_BHTD))
-    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
-    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
-    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
+    keys = k_XTD.shape[1]
+    future_TW = q_XTD.new_full((positions, keys), -math.inf).triu(1 + keys - positions)
+    score_XTW = torch.baddbmm(future_TW, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
+    return torch.bmm(score_XTW.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
 
 
 def forward(
-    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor, observe: Observe | None = None
+    settings: ModelSettings,
+    parameters: Mapping[str, Tensor],
+    tokens_SBT: Tensor,
+    observe: Observe | None = None,
+    past: Past | None = None,
 ) -> Tensor:
     """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
     If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``observe`` gets
-    the updates that sublayers write to the residual stream, for probes.
+    the updates that sublayers write to the residual stream, for probes. The tokens continue those of ``past``, if
+    given, and join them; T is 1 then, unless they are the first.
     """
     stack, rows, positions = tokens_SBT.shape
+    begin = 0 if past is None else past.positions
+    assert not begin or positions == 1, "attention only masks passes from the first position on"
     p = parameters
     vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
-    x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
+    position_S1TC = p["position"][:, None, begin : begin + positions]
+    x_SNC = (x_SNC.view(stack, rows, positions, -1) + position_S1TC).view_as(x_SNC)
     scale = 1 / math.sqrt(n_embed // settings.n_head)
     activation = functional.relu if settings.activation == "relu" else functional.gelu
     layers = range(settings.n_layer)
@@ -204,12 +242,15 @@ def forward(
 
     for application, layer in enumerate(settings.n_recurrence * list(layers)):
         normed_SNC = _norm(x_SNC, n_embed)
-        mixed_SNC = attention(_product(normed_SNC, *into_attention[layer]), rows, settings.n_head, scale)
+        extend = None if past is None else partial(past.extend, application)
+        mixed_SNC = attention(_product(normed_SNC, *into_attention[layer]), rows, settings.n_head, scale, extend)
         x_SNC = add(x_SNC, mixed_SNC, "attention", application, f"{layer}.attention_out")
         if not settings.parallel:
             normed_SNC = _norm(x_SNC, n_embed)
         hidden_SNF = activation(_product(normed_SNC, *into_hidden[layer]))
         x_SNC = add(x_SNC, hidden_SNF, "feed_forward", application, f"{layer}.feed_forward_out")
     head = _after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
+    if past is not None:
+        past.positions += positions
     logits_SNV = _product(_norm(x_SNC, n_embed), *head)[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, -1)

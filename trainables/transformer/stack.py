@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from trainables.transformer.architecture import Layout, ModelSettings
 from trainables.transformer.datasets import Dataset
-from trainables.transformer.generation import TOKENS_A_PASS, write_by_drafts
+from trainables.transformer.generation import TOKENS_A_PASS, Continued, write_by_drafts, write_by_steps
 from trainables.transformer.gpu_step import (
     CANONICAL_STACK,
     CapturedStep,
@@ -74,10 +74,10 @@ class Trainer(ABC):
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (from 0)."""
 
-    def logits(self, tokens_SMT: Tensor) -> Tensor:
-        with torch.no_grad():
-            parameters = pad_parameters(self.model, self.layout.views(self._weights()), self._pad_to)
-            return forward(self.model, parameters, tokens_SMT)
+    def models(self) -> Continued:
+        """Return the models of the stack with their present weights."""
+        parameters = pad_parameters(self.model, self.layout.views(self._weights()), self._pad_to)
+        return lambda tokens_SMT, past=None: forward(self.model, parameters, tokens_SMT, past=past)
 
     def _weights(self) -> Tensor:
         """Return the parameters as the forward pass reads them. The state keeps float32: many steps of AdamW are too
@@ -86,13 +86,19 @@ class Trainer(ABC):
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
-        """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`."""
+        """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`.
+
+        Two ways of writing differ in rounding, and rounding decides between tokens that are nearly as likely. So a CPU
+        keeps its own, and its results.
+        """
+        write = write_by_steps if tokens_SMW.is_cuda else write_by_drafts
         # Without a backward pass, as many tokens as in a training step usually fit.
         most_tokens = max(TOKENS_A_PASS, len(self.settings) * self.settings[0].batch * self.model.block)
         fewest_tokens = tokens_SMW.shape[0] * tokens_SMW.shape[2]  # One text of each run.
         while True:
             try:
-                write_by_drafts(self.logits, tokens_SMW, begin_SM, end, keys, most_tokens)
+                with torch.no_grad():
+                    write(self.models(), tokens_SMW, begin_SM, end, keys, most_tokens)
                 return
             except torch.OutOfMemoryError:  # The step's own memory stays reserved, so an evaluation may have less.
                 if most_tokens <= fewest_tokens:
