@@ -216,7 +216,7 @@ def test_a_record_of_an_earlier_version_gets_what_is_new(recorded: Path, first: 
         "DELETE FROM experiment_tags WHERE key LIKE 'mlflow.sharedViewState.%'",
     )
     assert metrics_of(everything(recorded)) != metrics_of(first)
-    separate("sync", "--home", recorded).succeeded()
+    command("sync", "--home", recorded).succeeded()
     again = everything(recorded)
     assert metrics_of(again) == metrics_of(first)
     assert again["logistic"] == first["logistic"]
@@ -247,13 +247,13 @@ def test_an_id_in_the_record_that_leads_elsewhere_is_refused(run_id: str, record
     )
     sql(recorded, *(f"UPDATE {table} SET run_uuid = '{evil}' WHERE run_uuid = '{old}'" for table in ("runs", *tables)))
     for words in (("sync",), ("rm", sweep_id, "--yes")):
-        ended = separate(*words, "--home", recorded)
+        ended = command(*words, "--home", recorded)
         assert (ended.code, "is not the id of a record" in ended.err) == (1, True), ended
         assert "sync --rebuild" in ended.err
         assert (tmp_path / "victim" / "file").read_text() == "mine"
         assert len(list((tmp_path / "victim").iterdir())) == 1
     assert any("has a record with the id" in thing for thing in foreign_things(Home(recorded)))
-    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0  # This process knows the old store.
     assert separate("rm", sweep_id, "--yes", "--home", recorded).code == 0
 
 
@@ -263,7 +263,7 @@ def test_a_link_among_artifacts_is_not_followed(link: str, recorded: Path, tmp_p
     (recorded / link).rename(tmp_path / "moved")
     (recorded / link).symlink_to(tmp_path / "moved")
     before = sorted(tmp_path.joinpath("moved").rglob("*"))
-    ended = separate("rm", sweep_id, "--yes", "--home", recorded)
+    ended = command("rm", sweep_id, "--yes", "--home", recorded)
     assert (ended.code, "is a link" in ended.err) == (1, True), ended
     assert sorted(tmp_path.joinpath("moved").rglob("*")) == before
 
@@ -288,10 +288,10 @@ def test_files_next_to_the_record_do_not_lead_elsewhere(
     leave(recorded, tmp_path / "victim")
     assert any(f"{DATABASE} cannot be read" in thing for thing in foreign_things(Home(recorded)))
     for words in (("sync",), ("rm", Home(recorded).sweep_ids()[0], "--yes"), ("ui",)):
-        ended = separate(*words, "--home", recorded)
+        ended = command(*words, "--home", recorded)
         assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
         assert (tmp_path / "victim" / "file").read_text() == "mine"
-    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert command("sync", "--rebuild", "--home", recorded).code == 0
     assert (tmp_path / "victim" / "file").read_text() == "mine"
 
 
@@ -325,16 +325,16 @@ def test_a_record_with_views_or_triggers_of_somebody_else_is_refused(
 ) -> None:
     sql(recorded, "PRAGMA legacy_alter_table = ON", *statements)
     for words in (("sync",), ("rm", Home(recorded).sweep_ids()[0], "--yes"), ("ui",)):
-        ended = separate(*words, "--home", recorded)
+        ended = command(*words, "--home", recorded)
         assert (ended.code, "other tables than those of MLflow" in ended.err) == (1, True), ended
-    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert command("sync", "--rebuild", "--home", recorded).code == 0
 
 
 def test_a_link_in_the_place_of_the_lock_is_replaced(recorded: Path, tmp_path: Path) -> None:
     (recorded / DATABASE).unlink()
     (recorded / f".{DATABASE}.lock").unlink(missing_ok=True)
     (recorded / f".{DATABASE}.lock").symlink_to(tmp_path / "victim" / "file")
-    separate("sync", "--home", recorded).succeeded()
+    command("sync", "--home", recorded).succeeded()
     assert (tmp_path / "victim" / "file").read_text() == "mine"
 
 
@@ -347,7 +347,7 @@ def test_a_sweep_deleted_in_mlflow_is_restored_with_its_nested_records(recorded:
     runs = client.search_runs(experiments, f"tags.sweep = '{sweep_id}'", max_results=1000)
     [parent] = [run for run in runs if run.data.tags["kind"] == "sweep"]
     client.delete_run(parent.info.run_id)
-    separate("sync", "--home", recorded).succeeded()
+    command("sync", "--home", recorded).succeeded()
     assert of_home(recorded) == before
     assert client.get_run(parent.info.run_id).info.lifecycle_stage == "active"
 
@@ -362,6 +362,6 @@ def of_home(home: Path) -> set[tuple[str, str, str]]:
 
 def test_a_database_of_another_version_of_mlflow_is_named_with_the_remedy(recorded: Path) -> None:
     sql(recorded, "UPDATE alembic_version SET version_num = '0a8213491aaa'")
-    ended = separate("sync", "--home", recorded)
+    ended = command("sync", "--home", recorded)
     assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
-    assert separate("sync", "--rebuild", "--home", recorded).code == 0
+    assert separate("sync", "--rebuild", "--home", recorded).code == 0  # This process knows the old store.
