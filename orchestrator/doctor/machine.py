@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import multiprocessing
 import os
 import platform
 import shutil
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
@@ -62,6 +64,8 @@ WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
 """The training loss must fall below this share of its first value."""
+STARTING = threading.Lock()
+"""Held while a process starts, because the environment belongs to all threads."""
 
 
 class Grade(StrEnum):
@@ -290,8 +294,25 @@ def trained(
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *args, **kwargs).result(WITHIN_S)
+    with ExitStack() as ends:
+        # Until it has the search path of this process, the new one would search the working directory first.
+        with STARTING, _variable("PYTHONSAFEPATH", "1"):
+            pool = ends.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+            result = pool.submit(work, *args, **kwargs)
+        return result.result(WITHIN_S)
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """During the block, set a variable of the environment."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def record(home: Path) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import threading
@@ -124,6 +125,17 @@ def test_without_mlflow_a_machine_is_slow_and_not_wrong(tmp_path: Path, monkeypa
     part = machine.record(tmp_path)
     assert part.grade is Grade.SLOW
     assert "sync" in part.todo
+
+
+@pytest.mark.parametrize("name", ["multiprocessing", "pickle"])
+def test_a_process_of_its_own_imports_nothing_from_the_working_directory(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    assert machine.apart(math.gcd, 4, 6) == 2
+    assert not (tmp_path / "marker").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 def test_parallel_checks_keep_their_order() -> None:
