@@ -19,8 +19,7 @@ OF_HOMES = ("sweeps/*/journal.jsonl", "runs/*/outcome.json")
 
 
 def _is_home(directory: Path) -> bool:
-    """Return True for a home or a directory in one, whose files may be somebody else's. Libraries try to import modules
-    that are not installed, so a file of such a name would be run."""
+    """Return True for a home or a directory in one, whose files may be somebody else's."""
     return any(next(place.glob(files), None) for place in (directory, *directory.parents) for files in OF_HOMES)
 
 
@@ -41,7 +40,7 @@ def main() -> None:
     sys.path.append(str(Path(__file__).resolve().parents[1]))
     # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run
-    from trainables.contract.sources import offer_working_directory
+    from trainables.contract.user_code import offer_working_directory
 
     if _names_code(sys.argv[1:]) and not _is_home(Path(here)):
         offer_working_directory(here)

@@ -47,7 +47,7 @@ from orchestrator.home.seals import CONTENTS
 from orchestrator.home.trusted_code import list_path
 from orchestrator.jobs.state import State
 from trainables import IMPORTED_AT
-from trainables.contract.sources import files_of, is_outside
+from trainables.contract.user_code import files_of, is_outside
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ def _code(stored: StoredSweep) -> tuple[str, ...] | None:
     named = (name.partition(":") for name in (stored.spec.family, *stored.spec.probes))
     files: list[Path] = []
     for module in dict.fromkeys(module for module, colon, _ in named if colon and is_outside(module)):
-        own = files_of(module)
+        own = list(files_of(module).values())
         if not own or any(file.stat().st_mtime > IMPORTED_AT for file in own):
             return None  # A notebook, or a file that may have been changed after it was imported.
         files += own

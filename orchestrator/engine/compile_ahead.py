@@ -16,6 +16,7 @@ from orchestrator.engine.work import Work
 from orchestrator.jobs.plan import Job, Setup, Stack
 from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
+from trainables.contract.user_code import path_of_children, serve
 
 NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""
@@ -63,7 +64,7 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
         """Compile the step of a job in a new process. Its new session keeps the terminal's Ctrl-C away."""
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": path_of_children()},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -71,7 +72,7 @@ class CompilesAhead(AbstractContextManager["CompilesAhead"]):
         )
         assert process.stdin is not None
         with process.stdin as pipe, suppress(BrokenPipeError):
-            pipe.write(pickle.dumps((setup, job.run)))
+            pipe.write(pickle.dumps(setup.code) + pickle.dumps((setup, job.run)))
         return process
 
 
@@ -80,6 +81,7 @@ def main() -> None:
     import torch
 
     os.nice(NICENESS)
+    serve(pickle.load(sys.stdin.buffer))
     setup, run = pickle.load(sys.stdin.buffer)
     resources = setup.resources
     torch.set_num_threads(1)

@@ -28,8 +28,10 @@ class Engine(AbstractContextManager["Engine"]):
             work.stack_ended(stack.id)
 
     The work belongs to one thread of the driver. A worker may be in another process, even on another machine: its job
-    and its reports can be pickled. The work asks for the engine's :meth:`slots` whenever it chooses a stack, so their
-    number may change. Every engine meets these demands:
+    and its reports can be pickled. A process that :mod:`multiprocessing` did not start calls
+    :func:`trainables.contract.user_code.serve` with the ``code`` of the setup before it opens a job. The work asks for
+    the engine's :meth:`slots` whenever it chooses a stack, so their number may change. Every engine meets these
+    demands:
 
     1. *Take reports in order.* Pass each report of ``StackWorker.advance`` to :meth:`Work.take_in`, once, before
        the worker advances again. Checkpoints then never contain more than the campaign knows.

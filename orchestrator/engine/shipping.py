@@ -19,7 +19,7 @@ from orchestrator.system.environment import private_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file, whole_directory
 from orchestrator.system.text import counted, size_on_disk
-from trainables.contract.sources import INSTALLED, folder_of, is_outside
+from trainables.contract.user_code import files_of, folder_of, is_installed, is_outside
 
 MOST_BYTES = 50_000_000
 """Largest folder that is shipped. Code and small data are below it; data sets are not."""
@@ -57,10 +57,13 @@ def pack(names: Iterable[str], leave_out: Path) -> Shipment:
     """
     modules = [name.partition(":")[0] for name in names if ":" in name and is_outside(name.partition(":")[0])]
     folders = [Path(folder) for folder in dict.fromkeys(map(folder_of, modules)) if folder]
-    own = [folder for folder in folders if not set(INSTALLED) & set(folder.parts)]
+    own = [folder for folder in folders if not is_installed(folder)]
     if not own:
         where = f"{modules[0]} is an installed package" if modules else "the family is part of this program"
         raise UserError(f"--ship has nothing to ship: {where}, which every node needs to have installed. Leave it out")
+    files = [file for module in modules if Path(folder_of(module)) in own for file in files_of(module).values()]
+    if links := [file for file in files if file.resolve() != file]:
+        raise UserError(f"--ship: {links[0]} is a link, and links stay here: put a copy in its place")
     packed = [_pack(folder, leave_out.resolve()) for folder in own]
     listed = [
         f"{folder} ({counted(len(files), 'file')}, {size_on_disk(sum(map(len, files.values())))})"

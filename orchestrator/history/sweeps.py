@@ -19,7 +19,7 @@ from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
 from orchestrator.home.run_files import ProbeResult, read_results, read_run
 from orchestrator.home.run_store import RunStore
-from orchestrator.home.trusted_code import UntrustedCodeError, import_named, is_trusted, named_code
+from orchestrator.home.trusted_code import UntrustedCodeError, import_named, named_code
 from orchestrator.jobs.plan import Setup
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
@@ -33,7 +33,6 @@ from orchestrator.system.files import is_file, remove_tree, replace_whole
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Outcome, Status
 from trainables.contract.arms import as_named
-from trainables.contract.sources import search_in
 
 FIGURE = "transitions.png"
 """Comparison figure in a sweep's directory."""
@@ -315,8 +314,6 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             why = f"was written by another version of the program; this one reads schema {SCHEMA}"
             raise UnreadableError(files, f"{files.journal} {why}")
         data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
-        if is_trusted(begun.folder) and any(":" in str(name) for name in named_code(data)):
-            search_in(begun.folder)  # Another sweep's folder may have a module of the same name.
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
         # The sweep's author chose this directory, which may contain other data here: the reader names another.

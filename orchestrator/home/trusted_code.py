@@ -13,34 +13,24 @@ sweeps count only if this user has run them before.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib
 import json
 import os
 import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import (
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    ModuleSpec,
-    PathFinder,
-    SourceFileLoader,
-)
+from functools import partial
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from orchestrator.system.commands import command_line
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
 from orchestrator.system.permissions import closing, writable_by_others
-from trainables.contract.sources import PRODUCT
-from trainables.contract.sources import folder_of as folder_of_module
+from trainables.contract.user_code import PRODUCT, PROGRAM, import_from, is_installed, module_file, offer
+from trainables.contract.user_code import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
 
@@ -58,50 +48,6 @@ RECORD = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide what is run, and with which values."""
-
-
-class SourceLoader(SourceFileLoader):
-    """Loads a module from its source alone. A compiled file next to it may have been left there by somebody else."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-LOADERS = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceLoader, SOURCE_SUFFIXES))
-"""Loaders of modules in a folder, by the ends of their names."""
-
-
-class Guard(MetaPathFinder):
-    """Finds modules that a trusted module imports from its folder, and refuses those that others can write."""
-
-    def __init__(self) -> None:
-        self.folders: set[Path] = set()
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or not spec.has_location or spec.origin is None:
-            return None
-        # A link in the folder may lead to one that others can write, so the path counts and where it leads to.
-        files = {Path(os.path.abspath(spec.origin)), Path(spec.origin).resolve()}
-        is_own = any(file.is_relative_to(folder) for file in files for folder in self.folders)
-        if not is_own or any(map(_is_installed, files)):
-            return None
-        for file in sorted(files):
-            if place := writable_by_others(file):
-                raise ImportError(_open_words(place))
-        if isinstance(spec.loader, SourceFileLoader):
-            spec.loader = SourceLoader(fullname, spec.origin)
-        return spec
-
-
-def _open_words(place: Path) -> str:
-    return f"other users can write {place}. Take that right away ({closing(place)}), or move the code"
-
-
-GUARD = Guard()
 
 
 class Trusted(NamedTuple):
@@ -194,7 +140,7 @@ def trust_code_of(names: Iterable[str]) -> None:
     package. Raises ``OSError`` as :func:`trust`."""
     for name in names:
         folder = folder_of(name)
-        if folder and not _is_installed(Path(folder)):
+        if folder and not is_installed(Path(folder)):
             trust(Path(folder), name.partition(":")[0].partition(".")[0])
 
 
@@ -227,81 +173,93 @@ def _is_part_of_home(place: Path) -> bool:
     return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 
 
-class _Found(NamedTuple):
-    """A module that was found without importing it: the folder it was found from, its file and its packages' files."""
-
-    folder: Path
-    specs: tuple[ModuleSpec, ...]
-
-    @property
-    def files(self) -> list[Path]:
-        return [Path(spec.origin).resolve() for spec in self.specs if spec.origin and spec.has_location]
-
-
 def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
     """Import the code that a sweep in ``home`` names, so that reading the sweep finds it imported.
 
     ``folder`` is the folder that the sweep says its code comes from; it counts only if this user trusts it. Raises
     :class:`UntrustedCodeError` for code that must not be imported or was not found, and for an error in trusted code.
     """
+    offer(())  # A search space that the user opened before offers its folders to its own names only.
     for name in names:
         if not isinstance(name, str):
             continue  # The specification is refused for it.
         module, colon, _ = name.partition(":")
-        if name in FAMILIES or name in PROBES or not colon or module in sys.modules:
+        if name in FAMILIES or name in PROBES or not colon or _is_imported(module, folder):
             continue
         if not MODULE.fullmatch(module) or module.rpartition(".")[2] == "__main__":
             raise UntrustedCodeError(f"{name[:80]!r} does not name a class in a module")
         try:
-            _load(_find(module, home.resolve(), folder))
+            _import(module, home.resolve(), folder)
         except UntrustedCodeError as error:
             raise UntrustedCodeError(f"{name!r} cannot be imported: {error}") from error
         except (Exception, SystemExit) as error:  # The user's module may raise anything on import.
             raise UntrustedCodeError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def _find(module: str, home: Path, folder: str) -> _Found:
-    """Return where a module may be imported from. Raises :class:`UntrustedCodeError`."""
+def _is_imported(module: str, folder: str) -> bool:
+    """Return True if a module is imported, unless a trusted folder has another one of that name."""
+    if module not in sys.modules:
+        return False
+    is_elsewhere = is_trusted(folder) and folder_of_module(module) != str(Path(folder).resolve())
+    return not (is_elsewhere and module_file(Path(folder), module) is not None)
+
+
+def _import(module: str, home: Path, folder: str) -> None:
+    """Import a module from where it may be imported from, and no part of it from the working directory. May raise any
+    exception of the module, and :class:`UntrustedCodeError`."""
+    place = _find(module, home, folder)
+    with _without_working_directory():
+        if place is None:
+            importlib.import_module(module)
+        else:
+            import_from(place, module, partial(_refusal, folder=place, home=home))
+
+
+def _find(module: str, home: Path, folder: str) -> Path | None:
+    """Return the folder that a module may be imported from, or None for an installed package. Raises
+    :class:`UntrustedCodeError`."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         raise UntrustedCodeError(f"{module} is a module of Python itself, so no model can be in it")
-    for place in _installed(top):
-        if found := _located(module, place):
-            return found
+    if any(module_file(place, module) is not None for place in _installed(top)):
+        return None
     named = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
     own = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
     places = [own] if own in named and own is not None and own.is_dir() else named
-    everywhere = [found for place in places if (found := _located(module, place))]
-    if not everywhere:
+    having = [place for place in places if module_file(place, module) is not None]
+    if not having:
         raise UntrustedCodeError(_remedy(module, own, home))
-    if len(everywhere) > 1:
-        listed = ", ".join(str(found.folder) for found in everywhere)
+    if len(having) > 1:
+        listed = ", ".join(map(str, having))
         raise UntrustedCodeError(
             f"the module {module} is in several folders, so it is not clear which is meant: {listed}"
         )
-    [found] = everywhere
-    for file in found.files:
-        if why := _refusal(file, found.folder, home):
+    [place] = having
+    for end in range(1, module.count(".") + 2):
+        file = module_file(place, ".".join(module.split(".")[:end]))
+        if file is not None and (why := _refusal(file, place, home)):
             raise UntrustedCodeError(why)
-    return found
+    return place
 
 
 def _refusal(file: Path, folder: Path, home: Path) -> str:
     """Return why a file in a trusted folder must not be imported, or ""."""
-    if file.is_relative_to(home):
-        of_home = file.relative_to(home).parts[0] in PARTS_OF_HOME
-        if of_home or not folder.is_relative_to(home):
-            return f"{file} is part of a home, and what is in a home is data"
-    if is_in_sweep(file.parent):
-        return f"{file} is part of a home, and what is in a home is data"
-    if place := writable_by_others(file):
-        return _open_words(place)
+    # A link in the folder may lead elsewhere, so the path counts and where it leads to.
+    for place in (file, file.resolve()):
+        if place.is_relative_to(home):
+            of_home = place.relative_to(home).parts[0] in PARTS_OF_HOME
+            if of_home or not folder.is_relative_to(home):
+                return f"{place} is part of a home, and what is in a home is data"
+        if is_in_sweep(place.parent):
+            return f"{place} is part of a home, and what is in a home is data"
+        if open_place := writable_by_others(place):
+            return f"other users can write {open_place}. Take that right away ({closing(open_place)}), or move the code"
     return ""
 
 
 def _remedy(module: str, own: Path | None, home: Path) -> str:
     """Return why a module was not found, and how to allow it."""
-    if own is not None and own.is_dir() and not own.is_relative_to(home) and _located(module, own):
+    if own is not None and own.is_dir() and not own.is_relative_to(home) and module_file(own, module):
         command = command_line("home", "trust", own)
         return f"its module {module} is in {own}, whose code was not allowed yet. Read it, then allow it: `{command}`"
     command = command_line("home", "trust", "FOLDER")
@@ -314,7 +272,7 @@ def _remedy(module: str, own: Path | None, home: Path) -> str:
 def _installed(top: str) -> Iterator[Path]:
     """Yield the directories in which an installed package may be."""
     if top in PRODUCT:
-        yield Path(__file__).resolve().parents[1]
+        yield Path(PROGRAM)
     yield from _site_directories()
     for finder in sys.meta_path:  # Of packages that were installed as links to their sources.
         kind = finder if isinstance(finder, type) else type(finder)
@@ -332,58 +290,13 @@ def _site_directories() -> list[Path]:
     return [Path(path) for path in dict.fromkeys(paths)]
 
 
-def _is_installed(folder: Path) -> bool:
-    return any(folder.is_relative_to(place.resolve()) for place in _site_directories())
-
-
-def _located(module: str, folder: Path) -> _Found | None:
-    """Find a module in a folder without importing anything. A package may lack ``__init__.py``."""
-    specs: list[ModuleSpec] = []
-    search = [str(folder)]
-    for end in range(1, module.count(".") + 2):
-        name = ".".join(module.split(".")[:end])
-        spec = next((spec for path in search if (spec := FileFinder(path, *LOADERS).find_spec(name))), None)
-        if spec is None:
-            return None
-        specs.append(spec)
-        search = list(spec.submodule_search_locations or ())
-    return _Found(folder, tuple(specs)) if specs[-1].has_location else None
-
-
-def _load(found: _Found) -> None:
-    """Import a module and its packages from the files that were found. Modules next to it can be imported, too, but
-    none in the working directory."""
-    if not _is_installed(found.folder):
-        GUARD.folders.add(found.folder.resolve())
-        if GUARD not in sys.meta_path:
-            sys.meta_path.insert(0, GUARD)
-    with _without_working_directory(found.folder):
-        for spec in found.specs:
-            if spec.name in sys.modules:
-                continue
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = module
-            try:
-                if spec.loader is not None:
-                    spec.loader.exec_module(module)
-            except BaseException:
-                sys.modules.pop(spec.name, None)
-                raise
-            package, _, name = spec.name.rpartition(".")
-            if package:
-                setattr(sys.modules[package], name, module)
-
-
 @contextmanager
-def _without_working_directory(folder: Path) -> Iterator[None]:
-    """Search modules in ``folder`` last, and not in the working directory."""
+def _without_working_directory() -> Iterator[None]:
+    """Do not search modules in the working directory, which Python does in a notebook."""
     here = os.getcwd()
     before = list(sys.path)
-    dropped = [path for path in before if path in ("", ".") or os.path.realpath(path) == here]
-    sys.path[:] = [*(path for path in before if path not in (*dropped, str(folder))), str(folder)]
+    sys.path[:] = [path for path in before if path not in ("", ".") and os.path.realpath(path) != here]
     try:
         yield
     finally:
         sys.path[:] = before
-        if str(folder) not in before:  # At the end, where it hides no other module, but before the working directory.
-            sys.path.insert(len(before) - (bool(before) and before[-1] in dropped), str(folder))

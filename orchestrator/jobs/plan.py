@@ -7,11 +7,12 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.jobs.resources import Resources
 from trainables.base import Family, Outcome, RunConfig
+from trainables.contract.user_code import folders_of
 from trainables.families import FamilySource
 
 ENDING = 0.2
@@ -152,6 +153,8 @@ class Setup:
         version: Version of the family in the driver.
         source: Hash of the family's source in the driver, or "" if it is unknown.
         accepts_other_code: True if runs of other code of the same family count, because they compute the same.
+        code: Folders of the user's modules that the family and the probes need, for
+            :func:`trainables.contract.user_code.serve` in a worker.
     """
 
     sweep_id: str
@@ -162,3 +165,8 @@ class Setup:
     accepts_other_code: bool
     probes: tuple[str, ...]
     resources: Resources
+    code: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Now, because the names may later stand for modules of other folders.
+        object.__setattr__(self, "code", folders_of((self.family.name, *self.probes)))

@@ -34,7 +34,7 @@ from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from trainables.base import SettingsError
-from trainables.contract.sources import offer
+from trainables.contract.user_code import offer
 from trainables.families import load_family, refresh_family
 from trainables.script.options import ScriptOptions
 

@@ -23,7 +23,8 @@ from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
 from trainables.contract.bars import Bar
 from trainables.contract.runs import salted
-from trainables.contract.sources import search_in, source_hash
+from trainables.contract.sources import source_hash
+from trainables.contract.user_code import offer
 from trainables.families import FamilySource, load_family, refresh_family
 from trainables.probes.base import load_probe
 from trainables.script.code import with_code
@@ -270,7 +271,7 @@ class SweepSpec(WrittenSpec):
         if update is None:
             return super().model_copy(deep=deep)
         if self.folder:
-            search_in(self.folder)
+            offer([self.folder])
         try:
             return parse(type(self), self.to_dict() | plain_value(update))
         except InvalidDataError as error:
@@ -294,7 +295,7 @@ class SweepSpec(WrittenSpec):
         """Return the sweep with the code of the family as it is in its files now. If that is other code, the sweep is
         checked again. Raises as :meth:`checked`, and :class:`SettingsError` if that code cannot be imported."""
         if self.folder:
-            search_in(self.folder)
+            offer([self.folder])
         refresh_family(self.family)
         if self.script is not None:
             return self.with_code().checked()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import yaml
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.compile_ahead import CompilesAhead
@@ -18,6 +21,7 @@ from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
 from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
+from orchestrator.space.spaces import load_space
 from orchestrator.space.stack_sizes import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.hardware import Hardware
@@ -89,6 +93,26 @@ def test_the_next_size_is_compiled_while_the_current_one_trains(tmp_path: Path) 
     made = [path.name.split("-") for path in (tmp_path / "scratch").iterdir()]
     own = str(os.getpid())
     assert sorted((size, process == own) for size, process in made) == [("16", False), ("16", True), ("8", True)]
+
+
+@pytest.mark.slow
+def test_the_compiling_process_finds_a_family_without_searching_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "compiled_here.py").write_text(
+        "import json, os, sys\nfrom compiled_parts import NAME\nfrom tests.engine.test_compile_ahead import Waits\n\n\n"
+        "class Here(Waits):\n    name = NAME\n\n"
+        "    def learner(self, runs, *, device, cache):\n"
+        "        (cache.parent / f'{runs[0].size}-{os.getpid()}').write_text(json.dumps(sys.path))\n"
+        "        return super().learner(runs, device=device, cache=cache)\n"
+    )
+    (tmp_path / "compiled_parts.py").write_text("NAME = 'here'\n")
+    space = {"question": "Q?", "family": "compiled_here:Here", "target": "add", "mixes": ["add"], "sizes": [8, 16]}
+    (tmp_path / "space.yaml").write_text(yaml.safe_dump(space | {"seeds": 1}))
+    family = load_space(str(tmp_path / "space.yaml")).family_class
+    LocalEngine().execute(campaign_of(family, tmp_path))
+    searched = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("16-*")}
+    [elsewhere] = [paths for name, paths in searched.items() if name != f"16-{os.getpid()}"]
+    assert str(tmp_path) not in elsewhere
+    assert str(tmp_path) not in sys.path
 
 
 @pytest.mark.night

@@ -22,12 +22,13 @@ import ray
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.files import MODE, TOKEN, TOKEN_PATH, token_file
-from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters, search_path
+from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, line, process
 from tests.engine.test_ray_directories import SHARED
 from tests.sweep.sweeps import spec
+from trainables.contract.user_code import search_path
 
 
 def node() -> str:

@@ -16,7 +16,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.system.errors import UserError
 from tests.cli.program import Program
 from tests.sweep.sweeps import run_here, spec
-from trainables.contract.sources import search_in
+from trainables.contract.user_code import offer
 from trainables.families import load_family
 
 MODULE = "from tests.families import LogisticFamily\n\nclass Mine(LogisticFamily):\n    name = 'mine'\n"
@@ -46,11 +46,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (root / name).write_text(text)
     (tmp_path / "secret").write_text("SECRET=1\n")
     (root / "linked").symlink_to(tmp_path / "secret")
-    path = list(sys.path)
-    search_in(str(root))
+    offer([str(root)])
     load_family("shipped_models:Mine")
     yield root
-    sys.path[:] = path
     for name in [name for name in sys.modules if name.startswith("shipped_")]:
         del sys.modules[name]
 
@@ -109,6 +107,13 @@ def test_a_folder_that_is_too_large_is_refused_with_its_largest_files(
 def test_code_that_every_node_has_is_not_shipped(name: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         pack((name,), leave_out=Path("results"))
+
+
+def test_code_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "shipped_models.py").rename(tmp_path / "moved.py")
+    (folder / "shipped_models.py").symlink_to(tmp_path / "moved.py")
+    with pytest.raises(UserError, match=rf"{folder}/shipped_models\.py is a link, and links stay here"):
+        pack(("shipped_models:Mine",), leave_out=folder / "results")
 
 
 def test_ship_needs_a_cluster(run: Program, tmp_path: Path) -> None:

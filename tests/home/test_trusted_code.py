@@ -30,6 +30,7 @@ from orchestrator.system.permissions import writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process
 from tests.sweep.sweeps import FAMILY, spec
+from trainables.contract import user_code
 
 EVIL = "import pathlib\npathlib.Path({marker!r}).write_text('ran')\nfrom tests.families import LogisticFamily as E\n"
 MODELS = """
@@ -472,6 +473,19 @@ def test_what_a_trusted_module_imports_is_not_of_others_either(left: str, foreig
         planted(helpers / "one.py" if left == "compiled helper" else foreign / "trusted.py", tmp_path / "marker")
         assert "cannot be imported" not in in_folder(foreign, "sweeps").succeeded()
     assert not (tmp_path / "marker").exists()
+
+
+def test_what_is_refused_in_a_folder_stays_refused(tmp_path: Path) -> None:
+    """A home has named the module, and then a search space of the user does."""
+    (tmp_path / "guarded_models.py").write_text("def late():\n    import guarded_late\n")
+    (tmp_path / "guarded_late.py").write_text("")
+    (tmp_path / "guarded_late.py").chmod(0o666)
+    trust(tmp_path)
+    trusting.import_named(["guarded_models:late"], tmp_path / "home", str(tmp_path))
+    user_code.offer([str(tmp_path)])
+    module = user_code.import_code("guarded_models")
+    with pytest.raises(ImportError, match=f"other users can write {tmp_path}/guarded_late.py"):
+        module.late()
 
 
 def test_a_space_among_the_files_of_a_record_is_of_its_home_without_the_record(tmp_path: Path) -> None:

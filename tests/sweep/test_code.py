@@ -196,6 +196,58 @@ def test_a_file_is_read_again_if_size_and_second_of_the_change_stay(workplace: P
     assert load_space(str(space)).family_class.version == 2
 
 
+SCORE, OTHER = "SCORE = 0.9\n", "SCORE = 0.7\n"
+BY_NAME = "import importlib\nSCORE = importlib.import_module('helper_{module}').SCORE\n"
+AROUND = "import sys\nSCORE = sys.modules['{module}'].SCORE"
+RENAMED = "from importlib import import_module as load\nSCORE = load('.part', __package__).SCORE\n"
+IMPORTED = {
+    "package": ("{module}/models.py", AROUND, "{module}/__init__.py"),
+    "outer package": ("{module}/inner/models.py", AROUND, "{module}/__init__.py"),
+    "by name": ("{module}.py", BY_NAME, "helper_{module}.py"),
+    "by name in a package": ("{module}/models.py", RENAMED, "{module}/part.py"),
+}
+"""For each way to import a module: the file of the family, a line in it, and the file of the module."""
+
+
+@pytest.mark.parametrize("way", IMPORTED)
+def test_the_hash_covers_what_a_module_imports(way: str, workplace: Path, module: str) -> None:
+    file, imports, other = (text.format(module=module) for text in IMPORTED[way])
+    (workplace / file).parent.mkdir(parents=True, exist_ok=True)
+    (workplace / file).write_text(MODEL.format(score="SCORE", version=1, first="pass", imports=imports))
+    (workplace / other).write_text(SCORE)
+    space = workplace / "board.yaml"
+    name = file.removesuffix(".py").replace("/", ".")
+    space.write_text(SPACE.format(family=f"{name}:Board", mixes="checkers"))
+    before = load_space(str(space)).source
+    assert load_space(str(space)).source == before
+    (workplace / other).write_text(OTHER)
+    assert load_space(str(space)).source != before
+
+
+@pytest.mark.parametrize("linked", ["module", "package"])
+def test_the_hash_covers_modules_next_to_a_link(linked: str, workplace: Path, module: str) -> None:
+    """A module that is a link imports modules from the folder of the link."""
+    imports = f"from helper_{module} import SCORE"
+    package = workplace / "elsewhere" / f"{module}_package"
+    write(workplace / "elsewhere", module, score="SCORE", imports=imports)
+    package.mkdir()
+    (workplace / "elsewhere" / f"{module}.py").rename(package / f"{module}.py")
+    if linked == "module":
+        name = module
+        (workplace / f"{module}.py").symlink_to(package / f"{module}.py")
+    else:
+        name = f"{module}_package.{module}"
+        (workplace / package.name).symlink_to(package)
+    helper = workplace / f"helper_{module}.py"
+    helper.write_text(SCORE)
+    space = workplace / "board.yaml"
+    space.write_text(SPACE.format(family=f"{name}:Board", mixes="checkers"))
+    before = load_space(str(space)).source
+    assert load_space(str(space)).folder == str(workplace)
+    helper.write_text(OTHER)
+    assert load_space(str(space)).source != before
+
+
 def test_extend_refuses_other_code(run: Program, workplace: Path, module: str) -> None:
     space = write(workplace, module)
     run(*train(space)).succeeded()

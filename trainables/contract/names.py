@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import NameTakenError, check_place, search_offered
+from trainables.contract.user_code import NameTakenError, import_code, unnamed_file
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
@@ -19,9 +18,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
-        search_offered(module_name)
-        module = importlib.import_module(module_name)
-        check_place(module_name)
+        module = import_code(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
         raise not_imported(name, module_name, error, kind=kind, key=key) from error
     if not hasattr(module, class_name):
@@ -40,4 +37,6 @@ def not_imported(name: str, module_name: str, error: BaseException, *, kind: str
     elif isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
         where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"
         why = f"no module named {error.name!r} was found; {where}"
+    elif isinstance(error, ModuleNotFoundError) and (file := unnamed_file(str(error.name))):
+        why += f". No file of your code names {file}: import it in a statement, or as a part of a package"
     return SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name)

@@ -10,7 +10,8 @@ from trainables.contract.bars import Bar
 from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import folder_of, reload_changed, source_hash
+from trainables.contract.sources import reload_changed, source_hash
+from trainables.contract.user_code import folder_of
 from trainables.script.family import script_family
 from trainables.script.options import ScriptOptions
 

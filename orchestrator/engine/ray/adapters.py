@@ -18,7 +18,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.engine.messages import StackJob
 from orchestrator.engine.ray.machine_errors import farewell_of, machine_error_of, traceback_of
-from orchestrator.engine.ray.trial import DIRECTORY, FAMILY, JOB, REPORT, Sealed
+from orchestrator.engine.ray.trial import CODE, DIRECTORY, FAMILY, JOB, REPORT, Sealed
 from orchestrator.engine.work import Work
 
 STACK = "stack"
@@ -48,7 +48,8 @@ class StackSearcher(NotPickled, Searcher):
             return Searcher.FINISHED if work.done else None
         job = work.job(stack)
         directory = str(Path(job.setup.directory).resolve())
-        return {STACK: stack.id, FAMILY: job.setup.family.name, DIRECTORY: directory, JOB: Sealed(job)}
+        code = tuple(job.setup.code.items())
+        return {STACK: stack.id, FAMILY: job.setup.family.name, CODE: code, DIRECTORY: directory, JOB: Sealed(job)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Do nothing, because :class:`StackCallback` reports the end of a trial."""

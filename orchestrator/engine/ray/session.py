@@ -7,10 +7,9 @@ import os
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -28,6 +27,7 @@ from orchestrator.engine.ray.files import fresh_token, is_private, private_direc
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
+from trainables.contract.user_code import PROGRAM, is_installed, path_of_children
 
 log = logging.getLogger(__name__)
 
@@ -197,13 +197,10 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or ""
     without one."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
-    # Actors inherit it, so they find the modules that this process finds. In Python, "" is the working directory.
-    os.environ["PYTHONPATH"] = search_path(sys.path)
-    job = JobConfig()
-    job._client_job = True  # Otherwise Ray imports from the working directory first.
+    os.environ["PYTHONPATH"] = path_of_children()  # Actors inherit it.
     settings = {
         "address": "local",  # Without it, Ray would join the cluster that was started last, by any user.
-        "job_config": job,
+        "job_config": _job(),
         "include_dashboard": dashboard,
         "dashboard_host": "127.0.0.1",
         "num_cpus": detect().cpus,  # By default Ray counts all cores, not only those available to this process.
@@ -227,18 +224,6 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     return f"http://{context.dashboard_url}" if dashboard else ""
 
 
-def search_path(paths: Iterable[str]) -> str:
-    """Return directories as the value of ``PYTHONPATH``, without those whose names it cannot contain.
-
-    For example, the working directory ``/tmp/run_10:30`` would become two: ``/tmp/run_10``, in which other users may
-    have put modules, and ``30``, relative to the directory of an actor.
-    """
-    directories = dict.fromkeys(map(os.path.abspath, paths))
-    for directory in (left_out := [one for one in directories if os.pathsep in one]):
-        log.warning(f"Ray's workers find no modules in {directory}, because of the {os.pathsep!r} in its name")
-    return os.pathsep.join(one for one in directories if one not in left_out)
-
-
 def _end_started(temporary: Path) -> None:
     """End what Ray has started with its files in a temporary directory, which it leaves behind if it fails."""
     ray.shutdown()
@@ -256,7 +241,7 @@ def _join(address: str) -> None:
     elif not os.environ.get("RAY_ADDRESS"):
         address = own_cluster()
     try:
-        _init(address=address)
+        _init(address=address, job_config=_job())
     except STARTING as error:
         raise SweepError(
             f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
@@ -335,6 +320,14 @@ def _check_address(address: str) -> None:
             f"no Ray cluster answers at {address}: {reason}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
+
+
+def _job() -> JobConfig:
+    """Return the configuration of a job whose workers do not search the working directory first, as Ray's usually do.
+    A clone of this project that is not installed has to be found."""
+    job = JobConfig(_py_driver_sys_path=[] if is_installed(Path(PROGRAM)) else [PROGRAM])
+    job._client_job = True
+    return job
 
 
 def _init(**settings: Any) -> Any:

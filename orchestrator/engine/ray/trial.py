@@ -18,7 +18,7 @@ from orchestrator.engine.ray.preemption import OwnNode
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import SettingsError
-from trainables.contract.sources import search_in
+from trainables.contract.user_code import offer, serve
 from trainables.families import load_family
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FAMILY, DIRECTORY, JOB = "family", "directory", "job"
-"""Keys of the configuration of a trial: the name of the family, the sweep's absolute directory, and the sealed job."""
+FAMILY, CODE, DIRECTORY, JOB = "family", "code", "directory", "job"
+"""Keys of the configuration of a trial: the name of the family, the folders of the user's modules, the sweep's absolute
+directory, and the sealed job."""
 REPORT = "report"
 """Key of the stack's report in a result."""
 TITLE = "ray::StackTrial"
@@ -95,9 +96,10 @@ class StackTrial(tune.Trainable):
         self._unusable = ""
         try:
             if not self._has_shipment:
-                for folder in self._shipment.unpack():
-                    search_in(str(folder))
+                offer([str(folder) for folder in self._shipment.unpack()])
                 self._has_shipment = True
+            if not self._shipment.folders:
+                serve(dict(config[CODE]))
             load_family(config[FAMILY])  # Its error is better than that of unpickling the family's settings.
             self._job = config[JOB].open()
         except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything

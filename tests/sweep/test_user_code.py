@@ -1,0 +1,224 @@
+"""Modules next to a search space: what they name is found in any process, and no other file in their folder runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ray.cluster_utils import Cluster
+
+import orchestrator as o
+from orchestrator.history.sweeps import load_sweep
+from orchestrator.home.directories import Home
+from orchestrator.space.spaces import load_space
+from orchestrator.system.errors import UserError
+from tests.chaos.ground import HEAD
+from tests.cli.program import ROOT, Ended, line, process
+from tests.home.test_trusted_code import BOARD, planted
+from trainables.contract import user_code
+from trainables.contract.user_code import files_of, folders_of, path_of_children
+
+OPTIONAL = ("ujson", "cython", "Cython", "sksparse", "scikits", "uarray", "brotli", "chardet", "uvloop", "backports")
+"""Modules that libraries import if they are installed, and that are not."""
+MODELS = """
+import importlib
+import multiprocessing
+from importlib import import_module as load
+
+import board_helper
+from board_parts.layers import SHARE
+from trainables import SimpleFamily
+
+LITERAL = importlib.import_module("board_literal").VALUE
+PLUGIN = load(f"board_plugins.{'one'}").VALUE
+
+
+class Board(SimpleFamily):
+    task_names = ("checkers",)
+    floor = 0.5
+    is_spawning = False
+
+    def train(self, tasks, size, seed, settings):
+        import board_late  # Only now.
+
+        values = [board_helper.VALUE, SHARE, LITERAL, PLUGIN, board_late.VALUE]
+        if self.is_spawning:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                values = pool.map(board_helper.same, values)
+        yield 1, 0.1, sum(values) / 10
+"""
+PROJECT = {
+    "my_models.py": MODELS,
+    "board.yaml": BOARD,
+    "board_helper.py": "VALUE = 1\n\n\ndef same(value):\n    return value\n",
+    "board_parts/__init__.py": "from . import numbers\n",
+    "board_parts/numbers.py": "SHARE = 2\n",
+    "board_parts/layers.py": "from .numbers import SHARE\n",
+    "board_literal.py": "VALUE = 1\n",
+    "board_plugins/one.py": "VALUE = 1\n",  # In a package without a file.
+    "board_late.py": "VALUE = 2\n",
+}
+ACCURACY = 0.7
+PLAIN = """
+from trainables import SimpleFamily
+{imports}
+
+
+class Board(SimpleFamily):
+    task_names = ("checkers",)
+    floor = 0.5
+
+    def train(self, tasks, size, seed, settings):
+        yield 1, 0.1, {score}
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a family, its siblings, and files of somebody else under the names of optional modules."""
+    folder = tmp_path / "project"
+    write(folder, PROJECT)
+    write(folder, {f"{name}.py": f"open({str(tmp_path / 'marker')!r}, 'w')\n" for name in OPTIONAL})
+    return folder
+
+
+def in_folder(folder: Path, *words: object) -> Ended:
+    """Run the program in a folder as a user does, without this clone on PYTHONPATH."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return process(line(*words), cwd=folder, environment=variables, within_s=200)
+
+
+@contextmanager
+def place_to_train(name: str) -> Iterator[list[str]]:
+    """Yield the options of a place: this process, Ray on this machine, or a cluster that was there before."""
+    if name != "cluster":
+        yield ["--engine", name]
+        return
+    cluster = Cluster(initialize_head=True, head_node_args=HEAD)
+    cluster.add_node(num_cpus=1)
+    try:
+        yield ["--address", cluster.address]
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["local", "ray", "cluster"])
+def test_a_family_finds_its_siblings_and_libraries_find_nothing(place: str, project: Path, tmp_path: Path) -> None:
+    with place_to_train(place) as options:
+        in_folder(project, "run", "board.yaml", *options, "--record", "jsonl").succeeded()
+    assert not (tmp_path / "marker").exists()
+    home = Home(project / "results")
+    [sweep_id] = home.sweep_ids()
+    outcomes = [json.loads(path.read_text()) for path in home.runs.glob("*/outcome.json")]
+    assert [outcome["accuracy"]["checkers"] for outcome in outcomes] == [ACCURACY] * 3
+    for words in (["report", sweep_id], ["export", sweep_id, "--output", "tables"], ["sweeps"]):
+        in_folder(project, *words).succeeded()
+        assert not (tmp_path / "marker").exists(), words
+
+
+@pytest.mark.slow
+def test_a_home_that_names_code_of_a_trusted_folder_opens_the_folder_to_no_library(
+    project: Path, tmp_path: Path
+) -> None:
+    """Reports and tables are made by libraries that try to import optional modules."""
+    in_folder(project, "home", "trust", ".").succeeded()
+    in_folder(project, "run", "board.yaml", "--engine", "local", "--record", "jsonl", "-q").succeeded()
+    home = (project / "results").rename(tmp_path / "elsewhere")
+    [sweep_id] = Home(home).sweep_ids()
+    (tmp_path / "marker").unlink(missing_ok=True)
+    assert "checkers" in in_folder(tmp_path, "explain", "--home", home).succeeded()
+    for words in (["report", "--output", "report.html"], ["export", "--output", "tables"]):
+        in_folder(tmp_path, *words, sweep_id, "--home", home).succeeded()
+        assert not (tmp_path / "marker").exists(), words
+
+
+@pytest.mark.slow
+def test_a_compiled_file_of_somebody_else_does_not_run(project: Path, tmp_path: Path) -> None:
+    planted(project / "board_helper.py", tmp_path / "marker")
+    in_folder(project, "run", "board.yaml", "--engine", "local", "--record", "jsonl", "-q").succeeded()
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.slow
+def test_processes_that_a_family_starts_find_its_siblings(project: Path) -> None:
+    (project / "my_models.py").write_text(MODELS.replace("is_spawning = False", "is_spawning = True"))
+    in_folder(project, "run", "board.yaml", "--engine", "local", "--record", "jsonl", "-q").succeeded()
+    outcomes = [json.loads(path.read_text()) for path in (project / "results" / "runs").glob("*/outcome.json")]
+    assert [outcome["accuracy"]["checkers"] for outcome in outcomes] == [ACCURACY] * 3
+
+
+def test_a_sibling_that_no_file_names_is_said(project: Path, workplace: Path) -> None:
+    computed = 'importlib.import_module("board_" + "unnamed")\n'
+    write(project, {"board_unnamed.py": "", "my_models.py": MODELS.replace("\n\nclass", f"\n\n{computed}\n\nclass")})
+    with pytest.raises(UserError, match=rf"No file of your code names {project}/board_unnamed\.py: import it in"):
+        load_space(str(project / "board.yaml"))
+
+
+def test_a_module_finds_others_in_the_working_directory_of_the_command(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no part of the family's folder, so they may be elsewhere on another node, and are not hashed."""
+    models = PLAIN.format(imports="from board_common import VALUE", score="VALUE")
+    space = BOARD.replace("my_models", "board_uncommon")
+    files = {"spaces/board_uncommon.py": models, "board_common.py": "VALUE = 0.6\n", "spaces/board.yaml": space}
+    write(workplace, files)
+    monkeypatch.setattr(user_code, "_here", str(workplace))
+    spec = load_space("spaces/board.yaml")
+    assert folders_of([spec.family]) == {"board_uncommon": f"{workplace}/spaces", "board_common": str(workplace)}
+    assert list(files_of("board_uncommon")) == ["board_uncommon"]
+    answered = o.run("spaces/board.yaml", engine="local", quiet=True)
+    assert set(answered.runs["accuracy"]) == {0.6}
+
+
+def test_an_installed_package_without_a_file_comes_first(workplace: Path) -> None:
+    imports = "import mpl_toolkits.axes_grid1"
+    files = {"mpl_toolkits/__init__.py": "raise ZeroDivisionError\n", "mpl_toolkits/axes_grid1.py": ""}
+    space = BOARD.replace("my_models", "board_namespace")
+    write(workplace, files | {"board_namespace.py": PLAIN.format(imports=imports, score=0.9), "board.yaml": space})
+    assert load_space("board.yaml").family_class.__module__ == "board_namespace"
+    assert "site-packages" in str(sys.modules["mpl_toolkits.axes_grid1"].__file__)
+
+
+def test_two_sweeps_of_one_process_find_the_siblings_of_their_folders(workplace: Path) -> None:
+    models = PLAIN.format(imports="from board_two_helper import VALUE", score="VALUE")
+    for folder, value in (("one", 0.6), ("two", 0.7)):
+        space = BOARD.replace("my_models", "board_two")
+        files = {"board_two.py": models, "board_two_helper.py": f"VALUE = {value}\n", "board.yaml": space}
+        write(workplace / folder, files)
+    for folder, value in (("one", 0.6), ("two", 0.7), ("one", 0.6)):
+        answered = o.run(workplace / folder / "board.yaml", home=workplace / folder, engine="local", quiet=True)
+        assert set(answered.runs["accuracy"]) == {value}
+    both = [Home(workplace / folder) for folder in ("one", "two")]
+    folders = [load_sweep(home, home.sweep_ids()[0]).spec.folder for home in both]
+    assert folders == [str(workplace / "one"), str(workplace / "two")]
+
+
+def test_other_processes_search_neither_the_working_directory_nor_the_users_folders(
+    workplace: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, Python itself searches both here."""
+    folder, other = tmp_path_factory.mktemp("folder"), tmp_path_factory.mktemp("other")
+    write(folder, {"board_alone.py": PLAIN.format(imports="", score=0.9)})
+    write(workplace, {"board.yaml": BOARD.replace("my_models", "board_alone")})
+    monkeypatch.setattr(sys, "path", ["", *sys.path, str(folder), str(other)])
+    monkeypatch.setenv("PYTHONPATH", "")
+    assert load_space("board.yaml").folder == str(folder)
+    searched = path_of_children().split(os.pathsep)
+    assert str(other) in searched
+    assert str(ROOT) in searched
+    assert {str(folder), str(workplace), ""}.isdisjoint(searched)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    assert str(folder) in path_of_children().split(os.pathsep)
