@@ -248,6 +248,24 @@ def test_the_hash_covers_modules_next_to_a_link(linked: str, workplace: Path, mo
     assert load_space(str(space)).source != before
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    [b"SCORE = 0.9\n# Why.\r", b"# coding: utf-7\nSCORE = 0.9\n#+AAo-", b"SCORE = 0.9  # coding\r#\r"],
+    ids=["lone CR", "encoding", "empty comment"],
+)
+def test_the_hash_covers_lines_that_only_look_like_comments(beginning: bytes, workplace: Path, module: str) -> None:
+    space = write(workplace, module, score="SCORE", imports=f"from helper_{module} import SCORE")
+    helper = workplace / f"helper_{module}.py"
+    hashes, scores = [], []
+    for line in (SCORE, OTHER):
+        helper.write_bytes(beginning + line.encode())
+        spec = load_space(str(space))
+        hashes.append(spec.source)
+        scores.append(sys.modules[spec.family_class.__module__].SCORE)
+    assert scores == [0.9, 0.7]
+    assert len(set(hashes)) == 2
+
+
 def test_extend_refuses_other_code(run: Program, workplace: Path, module: str) -> None:
     space = write(workplace, module)
     run(*train(space)).succeeded()

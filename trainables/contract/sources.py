@@ -86,9 +86,12 @@ def _hash_of_cells(kind: object) -> str:
 
 def without_comments(source: bytes) -> bytes:
     """Return Python source without comments and empty lines. Text inside strings stays. Return any other content
-    unchanged."""
+    unchanged, and source in another encoding than UTF-8, in which what looks like a comment may be code."""
+    text = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # Python ends lines, and comments, at a lone CR, too.
     try:
-        lines = source.decode("utf-8").replace("\r\n", "\n").split("\n")
+        if tokenize.detect_encoding(io.BytesIO(text).readline)[0] not in ("utf-8", "utf-8-sig"):
+            return source
+        lines = text.decode("utf-8").split("\n")
         dropped = set[int]()
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
             row, column = token.start
