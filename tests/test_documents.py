@@ -74,40 +74,14 @@ def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 
 
-LIST = """
-from pathlib import Path
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.job_queue import OneByOne
-from orchestrator.engine.local_engine import LocalEngine
-from orchestrator.home.directories import Home
-from orchestrator.history.journal import Journal
-from orchestrator.jobs.job_list import JobList
-from orchestrator.jobs.plan import Setup, job_of
-from orchestrator.jobs.resources import Resources
-from orchestrator.jobs.state import State
-from orchestrator.record.job_records import JobRecords
-from orchestrator.record.json_lines import JsonLinesTracker
-from orchestrator.space.spaces import load_space
-from trainables.base import Arm
-from trainables.families import FamilySource
-"""
-"""Imports of the list of jobs, which a reader takes from the names."""
-
-
 @pytest.mark.slow
-def test_the_list_of_jobs_trains_and_is_recorded(tmp_path: Path) -> None:
-    [program] = [code for code in code_blocks("CONTRIBUTING.md", "python") if "JobList" in code]
-    quick = {
-        "ListOps(ListOps.Settings())": 'load_space("add_vs_add_prod", "smoke").make_family()',
-        "RayEngine()": "LocalEngine()",
-        '"results': f'"{tmp_path}',
-    }
-    for slow, replacement in quick.items():
-        assert slow in program
-        program = program.replace(slow, replacement)
-    subprocess.run([sys.executable, "-c", LIST + program], cwd=ROOT, check=True, timeout=280)
-    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
-    assert [line["params"]["size"] for line in lines if line["kind"] == "run"] == ["8", "16", "32"]
+def test_the_example_of_a_list_of_jobs_trains_and_records_each_once(tmp_path: Path) -> None:
+    program = ROOT / "tests" / "examples" / "job_list.py"
+    for _ in range(2):  # The second time, every run is in the home.
+        printed = process([sys.executable, str(program)], cwd=tmp_path, within_s=280).succeeded()
+        assert [line.partition(" {'add': ")[0] for line in printed.splitlines()] == ["8", "16", "32"]
+    lines = [json.loads(line) for line in (tmp_path / "results" / "runs.jsonl").read_bytes().splitlines()]
+    assert sorted(line["params"]["size"] for line in lines if line["kind"] == "run") == ["16", "32", "8"]
     assert lines[-1]["state"] == "finished"
 
 
