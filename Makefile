@@ -5,7 +5,7 @@ SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
 JOBS ?= 3
-# With a plain `torch` an index without CPU builds sends several GB.
+# With a plain `torch`, an index without CPU builds sends several GB.
 NEWEST_TORCH ?= $(TORCH)
 OTHER ?= python3.13
 PYTHONS ?= $(PYTHON)
@@ -27,9 +27,9 @@ help: ## List the targets.
 
 install: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date.
 
-# torch comes first and by itself, so that its own index or build (TORCH=..., PIP_INDEX_URL=...) can be chosen and
-# nothing else pulls another one in. pip compiles packages on one core, compileall on all. It reports failure because some
-# packages contain templates that are not valid Python; nobody imports those.
+# Install torch first and by itself, so that you can choose its index or build (TORCH=..., PIP_INDEX_URL=...) and no
+# other package pulls in a second one. pip compiles packages on one core, compileall on all. It reports failure because some
+# packages contain templates that are not valid Python and are never imported.
 $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cpp
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,8 +43,8 @@ $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cp
 run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smoke"
 	$(BIN)/python -m orchestrator run $(SPACE) $(ARGS)
 
-# Plain pytest leaves the slow tests out. Most tests wait more than they compute, so several run at a time.
-test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
+# Plain pytest skips the slow tests. Most tests wait more than they compute, so several run at a time.
+test: $(STAMP) ## Run every test except those for a GPU, a cluster, a browser or the night: make test ARGS="-k spec"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE)" $(ARGS)
 
 other: ## Run the pure packages' fast tests on another Python: make other OTHER=python3.12
@@ -68,14 +68,14 @@ lowest: ## Run the fast tests with the lowest releases of everything that pyproj
 night: $(STAMP) newest ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)
 
-browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
+browser: $(STAMP) ## Test MLflow's page in Debian's chromium (with chromium-driver).
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
 
-chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
+chaos: $(STAMP) ## Cause faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
 	$(BIN)/python -m tests.chaos $(ARGS)
 
-# Skipped with words where namespaces cannot be made, or Slurm is not installed.
-cluster: $(STAMP) ## Sweeps on three hosts (network namespaces; needs root), and on a Slurm of this machine where there is one.
+# Tests are skipped, with the reason, if namespaces cannot be created or Slurm is not installed.
+cluster: $(STAMP) ## Run sweeps on three hosts (network namespaces; needs root), and on this machine's Slurm if it has one.
 	$(BIN)/python -m pytest tests/engine tests/deploy -m cluster $(ARGS)
 
 lint: $(STAMP) ## Check style and types.
@@ -100,7 +100,7 @@ lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock
 
 # Without auditwheel's tag, PyPI refuses a wheel with compiled code. A wheel is for one Python.
-wheel: ## Build dist/: the sources, and manylinux wheels from them for PYTHONS, whose contents and training step are checked.
+wheel: ## Build dist/: the sources, and a manylinux wheel for each Python in PYTHONS, with the native step.
 	rm -rf dist && mkdir -p dist/source
 	git ls-files -z | xargs -0 cp --parents -t dist/source && cp deploy/MANIFEST.in dist/source
 	for python in $(PYTHONS); do $(MAKE) --no-print-directory one-wheel PYTHON=$$python || exit 1; done
