@@ -15,6 +15,11 @@ import pytest
 from orchestrator.home.trusted_code import trust
 from tests.cli.program import Program, command
 
+# A failed assertion of a suite then shows its values. Register each module before a test imports it.
+pytest.register_assert_rewrite(
+    "tests.conformance.searchers", "tests.engine.suite", "tests.record.suite", "tests.trainables.stacks"
+)
+
 # Models and matrices in tests are small: threads do not speed them up, and next to other tests they wait for one
 # another and waste processor time. Set this before torch and numpy are imported; child processes inherit it, and
 # workers set the threads of their stacks themselves.

@@ -1,8 +1,9 @@
 """Record as a file of JSON lines, for users who read it with pandas or jq: ``run ... --record jsonl``.
 
-A line is a record: ``sweep``, ``kind``, ``key`` and ``mix`` say what it is about; ``name``, ``state``, ``started`` and
-``ended``, ``params``, ``tags`` and ``note``; ``metrics``, the last values by name; ``curves`` by name, as pairs of step
-and value; ``texts`` and the paths of ``files``. The last line about the same thing counts, for example with pandas::
+Each line is a record. ``sweep``, ``kind``, ``key`` and ``mix`` say what it is about. It has a ``name`` and a ``group``
+(the search space); ``state``, ``started`` and ``ended``; ``params``, ``tags`` and ``note``; ``metrics``, the last value
+of each name; ``curves``, pairs of step and value by name; ``texts`` and the paths of ``files``. If several lines are
+about the same thing, the last one counts. With pandas::
 
     pd.read_json("runs.jsonl", lines=True).drop_duplicates(["sweep", "kind", "key", "mix"], keep="last")
 """
@@ -29,7 +30,7 @@ Identity = tuple[str, str, str, str]
 
 
 class JsonLinesTracker(Tracker):
-    """Appends records to a file, which several processes may share. It draws no pictures."""
+    """Appends records to a file that several processes may share. It draws no pictures."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,7 +60,8 @@ class JsonLinesTracker(Tracker):
             ended=answer.ended,
         )
         with self._locked():
-            self._append(whole, state)
+            # The digest has no files, but an answer is recorded again when its figures are drawn.
+            self._append(whole, state, " ".join([state, whole.digest, *sorted(whole.files)]))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -83,10 +85,9 @@ class JsonLinesTracker(Tracker):
                 file.truncate(self._bytes)
         self._written = dict(filter(None, map(_identity, lines)))
 
-    def _append(self, record: Content, state: State) -> None:
-        """Write a record, unless it is the last about its identity already. Leave no part of a line."""
-        # An answer is recorded again when its figures are drawn.
-        digest = " ".join([state, record.digest, *sorted(record.files)])
+    def _append(self, record: Content, state: State, digest: str = "") -> None:
+        """Write a record, unless the last line about it has this digest already. Leave no part of a line."""
+        digest = digest or f"{state} {record.digest}"
         if self._written.get(record.identity) == digest:
             return
         line = json.dumps(_values(record, state) | {"digest": digest}).encode() + b"\n"
@@ -115,6 +116,7 @@ def _values(record: Content, state: State) -> dict[str, Any]:
         "key": key,
         "mix": mix,
         "name": record.name,
+        "group": record.group,
         "state": state,
         "started": (datetime.fromisoformat(record.ended) - timedelta(seconds=record.seconds)).isoformat(),
         "ended": record.ended,

@@ -76,7 +76,9 @@ class MlflowTracker(Tracker):
 
     def begin(self, sweep: Content) -> None:
         with self._storing(sweep):
-            self._begin(sweep)
+            run = self._open(sweep)
+            if run.info.status != "RUNNING":
+                self._client.update_run(run.info.run_id, status="RUNNING")
 
     def keep(self, sweep: Content, record: Content) -> None:
         with self._storing(sweep):
@@ -84,7 +86,7 @@ class MlflowTracker(Tracker):
 
     def end(self, sweep: Content, answer: Content, state: State) -> None:
         with self._storing(sweep):
-            run_id = self._sweeps.get(sweep.sweep) or self._begin(sweep)
+            run_id = self._sweeps.get(sweep.sweep) or self._open(sweep).info.run_id
             end_ms = _ms(answer.ended)
             self._fill(answer, run_id, end_ms, end_ms)
             tags = {**answer.tags, NOTE: answer.note}
@@ -101,8 +103,8 @@ class MlflowTracker(Tracker):
             self._sweeps.pop(sweep.sweep, None)
             raise
 
-    def _begin(self, sweep: Content) -> str:
-        """Find or create the sweep's MLflow run, complete it, set it to running and return its id."""
+    def _open(self, sweep: Content) -> Run:
+        """Find the sweep's MLflow run or create it, which is then running. Complete and return it."""
         experiments = [self._experiment(sweep).experiment_id]
         condition = f"tags.sweep = '{sweep.sweep}'"
         runs = all_runs(self._client, experiments, condition)
@@ -114,20 +116,18 @@ class MlflowTracker(Tracker):
         run = run or self._create(sweep, {}, _ms(sweep.ended))
         missing = {key: value for key, value in sweep.params.items() if key not in run.data.params}
         self._fill(replace(sweep, params=missing), run.info.run_id, run.info.start_time, run.info.start_time)
-        if run.info.status != "RUNNING":
-            self._client.update_run(run.info.run_id, status="RUNNING")
         nested: dict[tuple[str, str], NestedRuns] = defaultdict(dict)
         for other in runs:
             digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
             nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest
         self._sweeps[sweep.sweep] = run.info.run_id
         self._nested[sweep.sweep] = nested
-        return self._sweeps[sweep.sweep]
+        return run
 
     def _keep(self, sweep: Content, record: Content) -> None:
         """Write a complete nested record, with its picture, unless the store has it. Delete other records with its
         identity, except those of another arm that shares the run."""
-        parent = self._sweeps.get(sweep.sweep) or self._begin(sweep)
+        parent = self._sweeps.get(sweep.sweep) or self._open(sweep).info.run_id
         held = self._nested[sweep.sweep][_identity(record.tags)]
         mine = record.params.get("mix", "")
         same = next((run_id for run_id, (_, digest) in held.items() if digest == record.digest), "")

@@ -48,11 +48,12 @@ class Content:
         files: Artifacts by name, which may have a folder (``probes/NAME.npz``), as files that exist while the record is
             written.
         seconds: Duration of the recorded work.
-        ended: End of the recorded work (ISO 8601, UTC). Of a sweep's own record, it is the start of the sweep.
+        ended: End of the recorded work (ISO 8601, UTC). In the record of a sweep itself, it is the start of the sweep.
         group: Name of what the sweep belongs to, such as its search space.
-        draw: Draws pictures in a directory, and returns their paths by name. They are artifacts, too, but a tracker may
-            do without them. It takes long, so a tracker calls it only for a record that it writes. It may raise any
-            exception: then the record is kept without pictures (:func:`orchestrator.report.drawing.try_to_draw`).
+        draw: Draws pictures in a directory, and returns their paths by name. They are also artifacts, but optional: a
+            tracker need not call it. It takes long, so a tracker calls it only for a record that it writes. It may
+            raise any exception: then the record is kept without pictures
+            (:func:`orchestrator.report.drawing.try_to_draw`).
     """
 
     name: str
@@ -97,28 +98,29 @@ class Tracker(ABC):
 
     A sweep has a record of its own (``sweep``, an argument of every method) and any number of others.
 
-    1. *Keep before you return.* When a method returns, another process finds the record in the store, with every
-       parameter, tag, text, file and sample. Each sample keeps its step; samples of one name at several steps are a
-       curve. A file is kept as a copy or, if its readers have the home, as its path.
-    2. *Write a record once.* A record whose identity (:attr:`Content.identity`) and digest the store has is not written
-       again, also by another object or process. ``note``, ``ended`` and files are then left as they were. Demand 5 has
-       an exception.
+    1. *Keep before you return.* When a method returns, another process finds the record in the store, with its name,
+       group, note, start and end, and with every parameter, tag, text, file and sample. Each sample keeps its step;
+       samples of one name at several steps are a curve. A file keeps its name, with the folder. It is stored as a copy
+       or, if all readers have the home, as its path.
+    2. *Write a record once.* If the store has a record with this identity (:attr:`Content.identity`) and digest, do not
+       write it again, even if another object or process wrote it. Its note, times and files stay as they were.
+       Demand 5 has an exception.
     3. *Replace what has changed.* A record replaces one with the same identity and another digest: readers find only
        the later. Identities differ if only the mix differs, because two mixes may share a run.
-    4. *Take any order.* ``keep`` and ``end`` come without ``begin`` when another process has called it, or never: then
-       they record the sweep first. Several sweeps, in several processes, may share a store, and do not disturb each
-       other.
+    4. *Take any order.* ``keep`` and ``end`` may come without ``begin``, for example if another process called it. If
+       the store does not have the sweep, they record it first, ``keep`` as running. Several sweeps, each in its own
+       process, may share a store and write at the same time.
     5. *Follow the state.* A record of ``keep`` is finished, or failed if its tag ``status`` is ``failed``. The sweep's
-       own record is running after ``begin``; after ``end`` it has the given state and the additions of the answer. Both
-       may be called again, in turns, and the last call counts. Equal digests do not mean that nothing is to be written
-       here: the state may have changed, and ``end`` is called again with the same answer when its figures have been
-       drawn, which are then added. Between ``begin`` and the next ``end``, the store may have the earlier answer or
-       none.
-    6. *Fail with* ``StoreError``, which says which store and why, without passwords. Nothing half-written is found as
-       a record afterwards, and the same call, repeated with the same object or another, completes the record.
+       own record is running after ``begin``. After ``end``, it has the given state, the additions of the answer, and
+       still its start. ``begin`` and ``end`` may be called again, and the last call counts; ``keep`` leaves the state
+       of a known sweep as it is. Here, an equal digest does not mean that the store is up to date: the state may have
+       changed, and ``end`` is called again with the same answer to add its figures once they are drawn. Between
+       ``begin`` and the next ``end``, the store may have the earlier answer or none.
+    6. *Fail with* ``StoreError``. Its message names the store and the reason, without passwords. Afterwards, readers
+       find no half-written record, and the same call, repeated with this object or another, completes the record.
 
-    One thread uses the object. ``Content`` and its files come from this program; what is in the store may have been
-    written by others, so it is data: check it where it is read.
+    One thread uses the object. ``Content`` and its files come from this program. The store may contain data that other
+    users wrote, so check them when you read them.
 
     The suite tests/record/suite.py checks these demands on any tracker. ``json_lines.py`` is a complete one in a file,
     and ``tests/record/csv_files.py`` a shorter one in several.
@@ -126,11 +128,11 @@ class Tracker(ABC):
 
     @abstractmethod
     def begin(self, sweep: Content) -> None:
-        """Record that a sweep is running, also when it continues."""
+        """Record that a sweep is running, from its start or again after an end."""
 
     @abstractmethod
     def keep(self, sweep: Content, record: Content) -> None:
-        """Keep a complete record of a sweep."""
+        """Keep a complete record of a run or a transition of a sweep."""
 
     @abstractmethod
     def end(self, sweep: Content, answer: Content, state: State) -> None:

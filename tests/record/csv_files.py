@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +56,7 @@ class CsvTracker(Tracker):
             texts=sweep.texts | answer.texts,
             files=sweep.files | answer.files,
             note=answer.note,
+            seconds=(datetime.fromisoformat(answer.ended) - datetime.fromisoformat(sweep.ended)).total_seconds(),
             ended=answer.ended,
         )
         with self._changing() as rows:

@@ -7,9 +7,9 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -23,9 +23,10 @@ from orchestrator.home.inspection import foreign_things
 from orchestrator.jobs.state import State
 from orchestrator.record.json_lines import RUNS, JsonLinesTracker, remove_lines
 from orchestrator.record.mlflow_store import DATABASE, choose
-from orchestrator.record.mlflow_tracker import ENDINGS, MlflowTracker
+from orchestrator.record.mlflow_tracker import ENDINGS, NOTE, MlflowTracker
 from orchestrator.record.tracker import Content, StoreError
 from tests.record import csv_files
+from tests.record.broken_trackers import BROKEN
 from tests.record.csv_files import CsvTracker, read_table
 from tests.record.suite import CHECKS, FIRST, SECOND, Bench, Kept, run_record, sweep_record
 
@@ -58,7 +59,7 @@ def lines_bench(directory: Path, tracker: type[JsonLinesTracker] = JsonLinesTrac
 
     files = directory / "files"
     files.mkdir()
-    return Bench(lambda: tracker(path), lambda: read_lines(path), outage, kill, files)
+    return Bench(str(path), partial(tracker, path), lambda: read_lines(path), outage, kill, files)
 
 
 def read_lines(path: Path) -> list[Kept]:
@@ -71,10 +72,15 @@ def read_lines(path: Path) -> list[Kept]:
         assert values["metrics"] == {name: curve[-1][1] for name, curve in curves.items()}
         artifacts = {name: text.encode() for name, text in values["texts"].items()}
         artifacts |= {name: Path(place).read_bytes() for name, place in values["files"].items()}
-        ended = datetime.fromisoformat(values["ended"])
-        assert datetime.fromisoformat(values["started"]) <= ended
-        state = State(values["state"])
-        newest[identity] = Kept(identity, state, ended, values["params"], values["tags"], curves, artifacts)
+        newest[identity] = Kept(
+            identity,
+            **{name: values[name] for name in ("name", "group", "note", "params", "tags")},
+            state=State(values["state"]),
+            started=datetime.fromisoformat(values["started"]),
+            ended=datetime.fromisoformat(values["ended"]),
+            curves=curves,
+            artifacts=artifacts,
+        )
     return list(newest.values())
 
 
@@ -91,12 +97,22 @@ def mlflow_bench(empty: Path, directory: Path) -> Bench:
         curves = {
             name: sorted((metric.step, metric.value) for metric in history) for name, history in histories.items()
         }
-        names = [file.path for file in client.list_artifacts(run.info.run_id)]
-        artifacts = {name: Path(client.download_artifacts(run.info.run_id, name)).read_bytes() for name in names}
+        folder = Path(run.info.artifact_uri.removeprefix("file://"))
+        paths = [path for path in folder.rglob("*") if path.is_file()]
         mix = "" if tags["kind"] == "sweep" else run.data.params.get("mix", "")
-        ended = datetime.fromtimestamp((run.info.end_time or run.info.start_time) / 1000, UTC)
-        identity = tags["sweep"], tags["kind"], tags.get("run_key", ""), mix
-        return Kept(identity, states[run.info.status], ended, run.data.params, tags, curves, artifacts)
+        return Kept(
+            identity=(tags["sweep"], tags["kind"], tags.get("run_key", ""), mix),
+            name=run.info.run_name,
+            group=client.get_experiment(run.info.experiment_id).name,
+            note=tags[NOTE],
+            state=states[run.info.status],
+            started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
+            ended=datetime.fromtimestamp((run.info.end_time or run.info.start_time) / 1000, UTC),
+            params=run.data.params,
+            tags=tags,
+            curves=curves,
+            artifacts={str(path.relative_to(folder)): path.read_bytes() for path in paths},
+        )
 
     def read() -> list[Kept]:
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
@@ -118,10 +134,10 @@ def mlflow_bench(empty: Path, directory: Path) -> Bench:
 
     files = directory / "files"
     files.mkdir()
-    return Bench(lambda: MlflowTracker(store), read, outage, kill, files)
+    return Bench(store.shown, partial(MlflowTracker, store), read, outage, kill, files)
 
 
-def csv_bench(directory: Path) -> Bench:
+def csv_bench(directory: Path, tracker: type[CsvTracker] = CsvTracker) -> Bench:
     """Return the bench of CSV files."""
     store = directory / "store"
     table = store / "records.csv"
@@ -152,15 +168,30 @@ def csv_bench(directory: Path) -> Bench:
         artifacts = {
             name: (store / "content" / content).read_bytes() for name, content in json.loads(row["artifacts"]).items()
         }
-        identity = row["sweep"], row["kind"], row["key"], row["mix"]
         ended = datetime.fromisoformat(row["ended"])
-        params, tags = json.loads(row["params"]), json.loads(row["tags"])
-        return Kept(identity, State(row["state"]), ended, params, tags, dict(curves), artifacts)
+        return Kept(
+            identity=(row["sweep"], row["kind"], row["key"], row["mix"]),
+            name=row["name"],
+            group=row["group"],
+            note=row["note"],
+            state=State(row["state"]),
+            started=ended - timedelta(seconds=float(row["seconds"])),
+            ended=ended,
+            params=json.loads(row["params"]),
+            tags=json.loads(row["tags"]),
+            curves=dict(curves),
+            artifacts=artifacts,
+        )
 
     files = directory / "files"
     files.mkdir()
     return Bench(
-        lambda: CsvTracker(store), lambda: list(map(read_row, read_table(table).values())), outage, kill, files
+        str(store),
+        partial(tracker, store),
+        lambda: list(map(read_row, read_table(table).values())),
+        outage,
+        kill,
+        files,
     )
 
 
@@ -179,182 +210,14 @@ def test_mlflow_keeps_the_contract(check: Check, tmp_path: Path, empty: Path) ->
     check(mlflow_bench(empty, tmp_path))
 
 
-class WritesAtTheEnd(JsonLinesTracker):
-    """It holds records back until the sweep ends."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        return
-
-
-class DropsCurves(JsonLinesTracker):
-    """It keeps the last value of each metric."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        last = {sample.name: sample for sample in record.samples}
-        super().keep(sweep, replace(record, samples=tuple(last.values())))
-
-
-class DropsTexts(JsonLinesTracker):
-    """It keeps numbers only."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        super().keep(sweep, replace(record, texts={}))
-
-
-class KeepsFailuresAsResults(JsonLinesTracker):
-    """A failed run is a finished one to it."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        super().keep(sweep, replace(record, tags=record.tags | {"status": "finished"}))
-
-
-class WritesAgain(JsonLinesTracker):
-    """It does not look whether it has a record."""
-
-    def _append(self, record: Content, state: State) -> None:
-        self._written.pop(record.identity, None)
-        super()._append(record, state)
-
-
-class KnowsOnlyItsOwn(JsonLinesTracker):
-    """It does not read what another process has written."""
-
-    def _read(self, path: Path) -> None:
-        self._bytes = path.stat().st_size if path.exists() else 0
-
-
-class KeepsTheFirst(JsonLinesTracker):
-    """It knows a record by its identity alone."""
-
-    def _append(self, record: Content, state: State) -> None:
-        if record.tags["kind"] == "sweep" or record.identity not in self._written:
-            super()._append(record, state)
-
-
-class MergesMixes(JsonLinesTracker):
-    """It knows a run by its key alone."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        super().keep(sweep, replace(record, params=record.params | {"mix": "any"}))
-
-
-class OneSweepAFile(JsonLinesTracker):
-    """It deletes the records of earlier sweeps."""
-
-    def begin(self, sweep: Content) -> None:
-        self._path.unlink(missing_ok=True)
-        super().begin(sweep)
-
-
-class NeedsTheBegin(JsonLinesTracker):
-    """It records runs of sweeps that it has begun itself, and no others."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        assert sweep.identity in self._written, "begin was not called"
-        super().keep(sweep, record)
-
-
-class StaysEnded(JsonLinesTracker):
-    """It does not show that a sweep runs again."""
-
-    def begin(self, sweep: Content) -> None:
-        with self._locked():
-            if sweep.identity not in self._written:
-                self._append(sweep, State.RUNNING)
-
-
-class ForgetsTheQuestion(JsonLinesTracker):
-    """Its record of an answer takes the place of all that it had of the sweep."""
-
-    def end(self, sweep: Content, answer: Content, state: State) -> None:
-        super().end(replace(sweep, params={}, texts={}), answer, state)
-
-
-class IgnoresFigures(JsonLinesTracker):
-    """It writes an answer once, and not again when it has been drawn."""
-
-    def _append(self, record: Content, state: State) -> None:
-        if not self._written.get(record.identity, "").startswith(f"{state} {record.digest}"):
-            super()._append(record, state)
-
-
-class SwallowsErrors(JsonLinesTracker):
-    """It says nothing when the store fails."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        with suppress(StoreError):
-            super().keep(sweep, record)
-
-
-class RaisesItsOwn(JsonLinesTracker):
-    """It lets the store's errors through."""
-
-    def begin(self, sweep: Content) -> None:
-        try:
-            super().begin(sweep)
-        except StoreError as error:
-            raise OSError(str(error)) from error
-
-
-class BelievesItWrote(JsonLinesTracker):
-    """It notes a record before it is written."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._noted: set[tuple[str, str, str, str]] = set()
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        if record.identity not in self._noted:
-            self._noted.add(record.identity)
-            super().keep(sweep, record)
-
-
-class DrawsEveryTime(JsonLinesTracker):
-    """It draws before it looks whether it has the record, and keeps what it drew."""
-
-    def keep(self, sweep: Content, record: Content) -> None:
-        pictures = record.draw(self._path.parent)
-        super().keep(sweep, replace(record, files={**record.files, **pictures}))
-
-
-class ContinuesHalfALine(JsonLinesTracker):
-    """It appends to what a crash has left."""
-
-    def _read(self, path: Path) -> None:
-        whole = path.read_bytes() if path.exists() else b""
-        super()._read(path)
-        path.write_bytes(whole)
-        self._bytes = len(whole)
-
-
-BROKEN = (
-    (WritesAtTheEnd, "keeps_every_part"),
-    (DropsCurves, "keeps_every_part"),
-    (DropsTexts, "keeps_every_part"),
-    (KeepsFailuresAsResults, "tells_a_failed_run"),
-    (WritesAgain, "writes_a_record_once"),
-    (KnowsOnlyItsOwn, "writes_a_record_once"),
-    (KeepsTheFirst, "replaces_what_has_changed"),
-    (MergesMixes, "keeps_mixes_apart"),
-    (OneSweepAFile, "keeps_sweeps_apart"),
-    (NeedsTheBegin, "takes_any_order"),
-    (StaysEnded, "follows_the_state"),
-    (ForgetsTheQuestion, "follows_the_state"),
-    (IgnoresFigures, "follows_the_state"),
-    (SwallowsErrors, "fails_with_a_store_error"),
-    (RaisesItsOwn, "fails_with_a_store_error"),
-    (BelievesItWrote, "fails_with_a_store_error"),
-    (ContinuesHalfALine, "completes_what_a_crash_cut_off"),
-    (DrawsEveryTime, "draws_only_what_it_writes"),
-)
-"""Trackers with one bug each, and the check that finds it."""
-
-
 @pytest.mark.parametrize(("tracker", "name"), BROKEN, ids=[tracker.__name__ for tracker, _ in BROKEN])
-def test_the_suite_finds_a_broken_tracker(tracker: type[JsonLinesTracker], name: str, tmp_path: Path) -> None:
+def test_the_suite_finds_a_broken_tracker(
+    tracker: type[JsonLinesTracker] | type[CsvTracker], name: str, tmp_path: Path
+) -> None:
     [check] = [check for check in CHECKS if check.__name__ == name]
+    bench = csv_bench(tmp_path, tracker) if issubclass(tracker, CsvTracker) else lines_bench(tmp_path, tracker)
     with pytest.raises((AssertionError, pytest.fail.Exception, OSError, KeyError, ValueError)):
-        check(lines_bench(tmp_path, tracker))
+        check(bench)
 
 
 def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path) -> None:
