@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, at_once, ok, slow, trained, training, wrong
+from orchestrator.doctor.machine import GB, Check, CheckResult, apart, at_once, ok, slow, trained, training, wrong
 from orchestrator.engine.device_errors import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -55,7 +55,7 @@ def gpu_checks(home: Path) -> list[Check]:
     ]
 
 
-def device() -> Finding:
+def device() -> CheckResult:
     """Check the compute capability, the free memory and the tools for compiled steps."""
     properties = torch.cuda.get_device_properties(0)
     free, total = torch.cuda.mem_get_info(0)
@@ -75,7 +75,7 @@ def device() -> Finding:
     return ok(text)
 
 
-def compiling(home: Path, on: str = "cuda") -> Finding:
+def compiling(home: Path, on: str = "cuda") -> CheckResult:
     """Compile every step that the other checks need, each in a separate process, one per core."""
     forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
     forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
@@ -96,7 +96,7 @@ def compiled(place: str, on: str, size: int, overrides: Sequence[str]) -> None:
     spec.make_family().learner(runs, device=on, cache=Path(place))
 
 
-def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Finding:
+def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> CheckResult:
     """Check that two processes that share the GPU end with the same bits as one process alone."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, ThreadPoolExecutor(2) as threads:
         alone = apart(trained, f"{aside}/alone", on).digest
@@ -109,7 +109,7 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
     return ok("two processes at once give the same bits as a single process")
 
 
-def side_by_side(home: Path, on: str = "cuda") -> Finding:
+def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
     """Compare losses on the GPU (compiled, padded, a CUDA graph) with the CPU's, at two widths and two precisions."""
     farthest: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
@@ -127,7 +127,7 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
     return ok(text)
 
 
-def memory_end(home: Path) -> Finding:
+def memory_end(home: Path) -> CheckResult:
     """Check that running out of memory in the middle of training is recognized, and that half of the stack trains."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         error = apart(out_of_memory, aside)

@@ -77,7 +77,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
 
     grade: Grade
@@ -87,31 +87,31 @@ class Finding:
     seconds: float = 0.0
 
 
-Check = tuple[str, Callable[[], Finding]]
-ok, slow, wrong = (partial(Finding, grade) for grade in Grade)
+Check = tuple[str, Callable[[], CheckResult]]
+ok, slow, wrong = (partial(CheckResult, grade) for grade in Grade)
 
 
-def examined(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Run the checks and yield their findings. An exception in a check becomes a ``WRONG`` finding."""
+def examined(checks: Sequence[Check]) -> Iterator[CheckResult]:
+    """Run the checks and yield their results. An exception in a check becomes a ``WRONG`` result."""
     for name, check in checks:
         begun = time.monotonic()
         try:
-            finding = check()
+            result = check()
         except Exception as error:  # noqa: BLE001 - a broken machine may raise anything
             first_line = next(iter(str(error).strip().splitlines()), "")
-            finding = wrong(f"{type(error).__name__}: {first_line}", "the check failed: fix this error")
-        yield replace(finding, name=name, seconds=round(time.monotonic() - begun, 2))
+            result = wrong(f"{type(error).__name__}: {first_line}", "the check failed: fix this error")
+        yield replace(result, name=name, seconds=round(time.monotonic() - begun, 2))
 
 
 def at_once(checks: Sequence[Check]) -> list[Check]:
     """Return the same checks. Calling any of them starts all of them at the same time."""
 
     @functools.cache
-    def started() -> dict[str, Future[Finding]]:
+    def started() -> dict[str, Future[CheckResult]]:
         pool = ThreadPoolExecutor(len(checks))
         return {name: pool.submit(check) for name, check in checks}
 
-    def result(name: str) -> Finding:
+    def result(name: str) -> CheckResult:
         return started()[name].result()
 
     return [(name, partial(result, name)) for name, _ in checks]
@@ -136,7 +136,7 @@ def place_of_tests(home: Path) -> Path:
     return private_directory() if shared_words(home) or why_foreign(home) else home
 
 
-def software() -> Finding:
+def software() -> CheckResult:
     """Compare Python, torch and required packages, except MLflow (see :func:`record`), with the allowed ranges."""
     import torch
 
@@ -165,7 +165,7 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
     ]
 
 
-def machine_part() -> Finding:
+def machine_part() -> CheckResult:
     """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
     usable = detect()
     whole = whole_machine()
@@ -181,12 +181,12 @@ def machine_part() -> Finding:
     return ok(text)
 
 
-def home_directory(home: Path) -> Finding:
+def home_directory(home: Path) -> CheckResult:
     """Check whose the home is, its free space, who can exchange it, and the time to flush a file."""
     if why := why_foreign(home):
         text = f"{home} is not known as a home of yours ({why}), so its sweeps are only read"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
-    make_home(home, warn=lambda warning: None)  # It is part of the finding.
+    make_home(home, warn=lambda warning: None)  # The result says so.
     free = shutil.disk_usage(home).free / GB
     with tempfile.TemporaryFile(dir=home) as file:  # Without a name that somebody else could give to a link.
         flush = statistics.median(_flush(file) for _ in range(FLUSHES))
@@ -219,7 +219,7 @@ class Trained:
     digest: str
 
 
-def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> Finding:
+def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> CheckResult:
     """Check that a small stack learns, and that another process that resumes it ends with the same bits."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         whole = apart(trained, aside, device, overrides=overrides)
@@ -242,7 +242,7 @@ def unreadable_things(home: Home) -> list[str]:
     return lines
 
 
-def files_of_home(home: Path) -> Finding:
+def files_of_home(home: Path) -> CheckResult:
     """Check that a home contains only what this program writes, and that all its sweeps can be read."""
     things = foreign_things(Home(home))
     if things:
@@ -315,7 +315,7 @@ def _variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def record(home: Path) -> Finding:
+def record(home: Path) -> CheckResult:
     """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
     if find_spec(RECORD) is None:
         text = "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record"
@@ -328,7 +328,7 @@ def record(home: Path) -> Finding:
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 
 
-def ray_start() -> Finding:
+def ray_start() -> CheckResult:
     """Check that Ray starts as for a sweep, and that one of its processes has the same torch."""
     import torch
 

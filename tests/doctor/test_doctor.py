@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import Finding, Grade, Trained, examined, ok
+from orchestrator.doctor.machine import CheckResult, Grade, Trained, examined, ok
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import ID, trust_home
 from orchestrator.record.tracker import StoreError
@@ -44,7 +44,7 @@ def test_an_unreachable_store_is_wrong_and_gives_exit_code_1(tmp_path: Path, mon
 
 
 def test_a_check_that_raises_is_reported_as_wrong_and_others_still_run() -> None:
-    def broken() -> Finding:
+    def broken() -> CheckResult:
         raise OSError("the cable\nis out")
 
     cable, lamp = examined([("cable", broken), ("lamp", lambda: ok("it burns"))])
@@ -141,15 +141,15 @@ def test_a_process_of_its_own_imports_nothing_from_the_working_directory(
 def test_parallel_checks_keep_their_order() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    def meet(name: str) -> Finding:
+    def meet(name: str) -> CheckResult:
         meeting.wait()
         return ok(name)
 
-    def broken() -> Finding:
+    def broken() -> CheckResult:
         raise OSError("no cable")
 
     checks = machine.at_once([("left", lambda: meet("left")), ("right", lambda: meet("right")), ("cable", broken)])
-    assert [(finding.name, finding.text) for finding in examined(checks)] == [
+    assert [(result.name, result.text) for result in examined(checks)] == [
         ("left", "left"),
         ("right", "right"),
         ("cable", "OSError: no cable"),
@@ -161,8 +161,8 @@ def test_links_pipes_and_foreign_names_in_a_home_are_named(tmp_path: Path) -> No
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
     assert machine.files_of_home(home.root).grade is Grade.OK
     (sweep.files.directory / "notes").symlink_to("/etc/passwd")
-    finding = machine.files_of_home(home.root)
-    assert (finding.grade, f"{sweep.files.directory / 'notes'} is a link" in finding.text) == (Grade.WRONG, True)
+    result = machine.files_of_home(home.root)
+    assert (result.grade, f"{sweep.files.directory / 'notes'} is a link" in result.text) == (Grade.WRONG, True)
     (sweep.files.directory / "notes").unlink()
     os.mkfifo(home.runs / "pipe")
     assert "is a pipe, socket or device" in machine.files_of_home(home.root).text
@@ -175,8 +175,8 @@ def test_unreadable_sweeps_and_homes_that_others_can_write_are_named(tmp_path: P
     home = Home(tmp_path / "home")
     sweep = write_sweep(home, spec(sizes=[8], seeds=1))
     sweep.files.spec.write_text("no: [space")
-    finding = machine.files_of_home(home.root)
-    assert (finding.grade, "not valid YAML" in finding.text) == (Grade.SLOW, True)
+    result = machine.files_of_home(home.root)
+    assert (result.grade, "not valid YAML" in result.text) == (Grade.SLOW, True)
     home.root.chmod(0o777)
     assert f"other users can write {home.root}" in machine.files_of_home(home.root).text
 
