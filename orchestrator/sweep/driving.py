@@ -10,7 +10,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.job_queue import Sizing
 from orchestrator.jobs.plan import Plan
 from orchestrator.jobs.timetable import Timetable
-from orchestrator.sweep.interruption import StopRequests
+from orchestrator.sweep.interruption import SweepObserver
 from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
@@ -47,7 +47,7 @@ class Drive:
             return plan
         return Timetable(plan, family, speed, self.engine.slots(spec.resources))
 
-    def run(self, campaign: Campaign, plan: StudyPlan, observer: StopRequests) -> Iterator[Campaign]:
+    def run(self, campaign: Campaign, plan: StudyPlan, observer: SweepObserver) -> Iterator[Campaign]:
         """Yield the campaign unless it needs no training, until the plan is done or the campaign is stopped. The
         observer follows both."""
         campaign.observer = observer

@@ -137,10 +137,11 @@ def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
     return f"{sweep_id} has stopped: {why}. Continue with\n{options.resumed(sweep_id)}"
 
 
-class StopRequests(Observer):
-    """Observes a campaign, and stops it, or a part of it, at the time limit or on request from another process.
+class SweepObserver(Observer):
+    """Follows the campaign of a sweep. Stops it, or one of its mixes, at the time limit or if another process asks.
 
-    With ``only_whole``, during tuning, requests to stop a mix wait until the sweep starts.
+    Subclasses show the campaign. With ``only_whole``, during tuning, requests to stop a mix wait until the sweep
+    starts.
     """
 
     def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, *, only_whole: bool = False) -> None:
@@ -171,7 +172,7 @@ class StopRequests(Observer):
         self._done = len(requests)
 
     def ended(self, run: Run) -> None:
-        """Handle a run that ended and was stored."""
+        """Handle a run that ended and was stored. This base class does nothing."""
 
     def shown(self) -> AbstractContextManager[object]:
         """Return a context in which the campaign is shown while it trains. This base class shows nothing."""

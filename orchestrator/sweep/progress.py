@@ -10,7 +10,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.space.runs import Run
-from orchestrator.sweep.interruption import StopRequests
+from orchestrator.sweep.interruption import SweepObserver
 from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.study_plan import StudyPlan
@@ -26,7 +26,7 @@ SHOWN_S = 1.0
 """Shortest training of a run whose time is printed."""
 
 
-class Progress(StopRequests):
+class Progress(SweepObserver):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(

@@ -17,7 +17,7 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.runs import Run
 from orchestrator.space.tuning_settings import Tune, values_text
 from orchestrator.sweep.driving import Drive
-from orchestrator.sweep.interruption import StopRequests, stopped_words
+from orchestrator.sweep.interruption import SweepObserver, stopped_words
 from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.tuning_plan import TuningPlan
 from orchestrator.system.errors import SweepError
@@ -67,7 +67,7 @@ def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
     raise KeyboardInterrupt
 
 
-class _Observer(StopRequests):
+class _Observer(SweepObserver):
     """Logs each run that ends, with its values of the settings to tune. A failed run stops the campaign."""
 
     def __init__(self, campaign: Campaign, plan: TuningPlan, limit: TimeLimit, tune: Tune) -> None:
