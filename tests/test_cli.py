@@ -20,8 +20,8 @@ import pytest
 import typer
 
 from orchestrator.cli.main import describe
+from orchestrator.home.directories import DATABASE
 from orchestrator.home.new_home import make_home
-from orchestrator.record.mlflow_store import DATABASE
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import ROOT, Program, imported, line, process, separate, started
 from tests.record.servers import free_port

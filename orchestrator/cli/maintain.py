@@ -15,13 +15,13 @@ from orchestrator.catalog.summary_cache import forget, open_summary
 from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
 from orchestrator.history.archive import export_home, import_home
 from orchestrator.history.sweeps import UnreadableError
-from orchestrator.home.directories import Home, SweepDirectory
+from orchestrator.home.directories import LINES, Home, SweepDirectory
 from orchestrator.home.ownership import check_own, homes_list, is_home, trust_home
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.trusted_code import is_in_sweep, list_path, trust
 from orchestrator.record import mlflow_store
-from orchestrator.record.json_lines import RUNS, remove_lines
+from orchestrator.record.json_lines import remove_lines
 from orchestrator.record.tracker import StoreError
 from orchestrator.sweep.run_options import RECORDS
 from orchestrator.system.commands import command_line
@@ -118,7 +118,7 @@ def sync_command(
     if record not in RECORDS:
         raise unknown("record", record, RECORDS)
     if rebuild and record != "mlflow":
-        raise UserError(f"--rebuild rebuilds MLflow's store: to write {RUNS} again, delete it and run `sync`")
+        raise UserError(f"--rebuild rebuilds MLflow's store: to write {LINES} again, delete it and run `sync`")
     if rebuild:
         sync.rebuild(home, Console())
     else:
@@ -190,7 +190,7 @@ def _delete(files: SweepDirectory, home: Path) -> int:
     with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
             records = remove_sweep(chosen, space_of(files.id), files.id) if is_asked else 0
-            remove_lines(files.home.root / RUNS, files.id)
+            remove_lines(files.home.root / LINES, files.id)
         except StoreError as error:
             raise SweepError(f"nothing was deleted from disk: {error}") from error
         runs = RunStore(files.home, files.id)

@@ -41,6 +41,10 @@ AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
 """Time in a line of a journal."""
 LAST_LINES = 4096
 """Bytes at the end of a journal that are read for its time."""
+DATABASE = "mlflow.db"
+"""MLflow's database in a home, next to the directory of its files."""
+LINES = "runs.jsonl"
+"""File in a home with the record as lines of JSON."""
 PROBES = "probes"
 """Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
 checksums, because a later result of the same probe replaces them."""

@@ -8,13 +8,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.foreign_database import open_database
 from orchestrator.home.foreign_files import KEY, NAME, is_hole
 from orchestrator.system.files import is_directory, is_file
 
-DATABASE = "mlflow.db"
-LINES = "runs.jsonl"
 RECORD_ID = "[0-9a-f]" * 32
 """Pattern of SQLite for the ids that MLflow gives to runs."""
 

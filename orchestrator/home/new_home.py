@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
-from orchestrator.home.ownership import check_own, claim
+from orchestrator.home.ownership import check_own, list_as_own
 from orchestrator.system.errors import UserError
 from orchestrator.system.permissions import closing, places_of_others
 
@@ -53,7 +53,7 @@ def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
 
     Raises :class:`UserError` if that fails, the file system does not support locks, or the directory is a home that is
     not this user's own. ``warn`` gets :func:`exchange_warning`, and the warning of
-    :func:`orchestrator.home.ownership.claim`.
+    :func:`orchestrator.home.ownership.list_as_own`.
     """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,4 +70,4 @@ def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
         if error.errno in NO_LOCKS:  # Later writes report a full or read-only disk.
             remedy = "mount it with locks, or give another directory as --home"
             raise UserError(f"{root} is on a file system without locks ({error.strerror}): {remedy}") from None
-    claim(root, warn)
+    list_as_own(root, warn)

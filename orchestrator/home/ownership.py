@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.foreign_files import read_text
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
@@ -42,7 +42,7 @@ ID = ".id"
 """File of a home with its id. An archive has no hidden files, so an import cannot replace it."""
 PATTERN = re.compile(r"[0-9a-f]{32}")
 """Pattern of an id."""
-PARTS = ("sweeps", "runs", "claims", "artifacts", "mlflow.db", "runs.jsonl")
+PARTS = ("sweeps", "runs", "claims", "artifacts", DATABASE, LINES)
 """What a home contains once it was used."""
 
 
@@ -104,7 +104,7 @@ def check_own(root: Path) -> None:
     )
 
 
-def claim(root: Path, warn: Callable[[str], object] = log.warning) -> None:
+def list_as_own(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     """Note that an existing directory is a home of this user, because a command of theirs begins or continues it.
     ``warn`` gets a warning if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
     the home cannot be written."""

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from orchestrator.home.directories import DATABASE
 from orchestrator.system.commands import command_line
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
 from orchestrator.system.permissions import closing, writable_by_others
@@ -42,8 +43,6 @@ MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
 """Files in the directories of sweeps and runs, by the name of the directory above."""
 IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"^[0-9a-f]{16}$")}
 """Patterns of the names of these directories, for those that lack the file."""
-DATABASE = "mlflow.db"
-"""The record in a home, next to the directory of its files."""
 RECORD = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")

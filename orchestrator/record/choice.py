@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.record.json_lines import RUNS, JsonLinesTracker
+from orchestrator.home.directories import LINES
+from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.record.mlflow_store import Store, check, choose
 from orchestrator.record.tracker import StoreError, Tracker
 
@@ -15,7 +16,7 @@ def opener(kind: str, home: Path, warn: Callable[[StoreError], None] | None = No
     """Return a function that opens the record of a home. Raises ``UserError`` for a store that cannot be used, and
     :class:`StoreError` if it does not respond, or calls ``warn`` with it, if given."""
     if kind == "jsonl":
-        return partial(JsonLinesTracker, home / RUNS)
+        return partial(JsonLinesTracker, home / LINES)
     store = choose(home)
     try:
         check(store)

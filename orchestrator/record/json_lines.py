@@ -24,8 +24,6 @@ from orchestrator.jobs.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.system.files import is_file, locked, replace_whole
 
-RUNS = "runs.jsonl"
-"""Name of the file in a home."""
 Identity = tuple[str, str, str, str]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from orchestrator.home.directories import DATABASE
 from orchestrator.home.foreign_database import Schema, open_database, schema_of
 from orchestrator.home.foreign_files import checked_key, own_directory, own_path
 from orchestrator.record.tracker import StoreError
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 VARIABLE = "MLFLOW_TRACKING_URI"
-DATABASE = "mlflow.db"
-"""Name of MLflow's database in a home."""
 LEFTOVERS = ("-wal", "-shm", "-journal")
 """Endings of the files in which SQLite keeps changes that a database does not have yet."""
 ARTIFACTS = "artifacts"

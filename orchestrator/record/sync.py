@@ -10,13 +10,11 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.ownership import check_own
 from orchestrator.record.choice import opener
-from orchestrator.record.json_lines import RUNS
 from orchestrator.record.mlflow_store import (
     ARTIFACTS,
-    DATABASE,
     VARIABLE,
     check,
     check_owner,
@@ -40,7 +38,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     store fails, and at the end if some sweeps could not be read or recorded."""
     home = _home(root)
     tracker = opener(record, home.root)()
-    shown = choose(home.root).shown if record == "mlflow" else home.root / RUNS
+    shown = choose(home.root).shown if record == "mlflow" else home.root / LINES
     troubles = []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():

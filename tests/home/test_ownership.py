@@ -18,7 +18,7 @@ import orchestrator as o
 from orchestrator.history.archive import export_home
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
-from orchestrator.home.ownership import ID, check_own, claim, homes_list, is_home, trust_home, why_foreign
+from orchestrator.home.ownership import ID, check_own, homes_list, is_home, list_as_own, trust_home, why_foreign
 from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import VARIABLE, own_list
 from tests.catalog.fabricated import runs_of, write_sweep
@@ -347,7 +347,7 @@ def test_two_commands_can_begin_a_home_at_once(tmp_path: Path) -> None:
     places = [tmp_path / f"home {number}" for number in range(20)]
     for place in places:
         place.mkdir()
-        threads = [threading.Thread(target=claim, args=(place,)) for _ in range(4)]
+        threads = [threading.Thread(target=list_as_own, args=(place,)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.record.mlflow_store import DATABASE, make_database
+from orchestrator.home.directories import DATABASE
+from orchestrator.record.mlflow_store import make_database
 
 
 @pytest.fixture(scope="session", name="empty")

@@ -14,7 +14,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking._tracking_service.utils import _tracking_store_registry
 
 from orchestrator.doctor.machine import files_of_home
-from orchestrator.record.mlflow_store import DATABASE
+from orchestrator.home.directories import DATABASE
 from tests.copies import own_copy
 from tests.home.hostile import Place, made
 from tests.home.test_hostile import FORBIDDEN, in_time, told

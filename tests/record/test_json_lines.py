@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.record.json_lines import RUNS
-from orchestrator.record.mlflow_store import DATABASE
+from orchestrator.home.directories import DATABASE, LINES
 from tests.cli.program import Program
 from tests.sweep.sweeps import ended, interrupt_after, only_sweep, run_here, spec
 
 
 def lines(home: Path) -> list[dict[str, Any]]:
-    return list(map(json.loads, (home / RUNS).read_bytes().splitlines()))
+    return list(map(json.loads, (home / LINES).read_bytes().splitlines()))
 
 
 def last(home: Path) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -61,7 +60,7 @@ def test_a_sweep_and_its_resume_are_recorded_and_can_be_recorded_again(
             assert line["curves"]["loss"] == [[point.step, point.loss] for point in outcome.curve]
     assert not (tmp_path / DATABASE).exists()
 
-    (tmp_path / RUNS).rename(tmp_path / "before.jsonl")
+    (tmp_path / LINES).rename(tmp_path / "before.jsonl")
     assert "4 runs in" in run("sync", "--record", "jsonl", "--home", tmp_path).succeeded()
     again = last(tmp_path)
     for identity, line in records.items():

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, Home
 from orchestrator.record import mlflow_store
-from orchestrator.record.mlflow_store import DATABASE, Store, all_runs, check, choose, make_database
+from orchestrator.record.mlflow_store import Store, all_runs, check, choose, make_database
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep

@@ -15,10 +15,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
 
+from orchestrator.home.directories import DATABASE
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
-from orchestrator.record.mlflow_store import DATABASE, Store, all_runs, choose
+from orchestrator.record.mlflow_store import Store, all_runs, choose
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, address_of, outdated, views
 from orchestrator.record.tracker import StoreError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.record.mlflow_store import DATABASE, choose, outside_files
+from orchestrator.home.directories import DATABASE
+from orchestrator.record.mlflow_store import choose, outside_files
 from tests.cli.program import Program, separate
 from tests.copies import own_copy
 from tests.sweep.sweeps import run_here, spec

@@ -16,10 +16,10 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.ownership import trust_home
-from orchestrator.record.mlflow_store import DATABASE, VARIABLE
+from orchestrator.record.mlflow_store import VARIABLE
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.sync import rebuild
 from orchestrator.record.tracker import Content, StoreError

@@ -18,11 +18,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.jobs.state import State
-from orchestrator.record.json_lines import RUNS, JsonLinesTracker, remove_lines
-from orchestrator.record.mlflow_store import DATABASE, choose
+from orchestrator.record.json_lines import JsonLinesTracker, remove_lines
+from orchestrator.record.mlflow_store import choose
 from orchestrator.record.mlflow_tracker import ENDINGS, NOTE, MlflowTracker
 from orchestrator.record.tracker import Content, StoreError
 from tests.record import csv_files
@@ -36,7 +36,7 @@ every_check = pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for c
 
 def lines_bench(directory: Path, tracker: type[JsonLinesTracker] = JsonLinesTracker) -> Bench:
     """Return the bench of a file of JSON lines."""
-    path = directory / RUNS
+    path = directory / LINES
 
     @contextmanager
     def outage() -> Iterator[None]:
@@ -221,18 +221,18 @@ def test_the_suite_finds_a_broken_tracker(
 
 
 def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path) -> None:
-    tracker = JsonLinesTracker(tmp_path / RUNS)
+    tracker = JsonLinesTracker(tmp_path / LINES)
     tracker.keep(sweep_record(), run_record("k1"))
-    before = (tmp_path / RUNS).read_bytes()
-    with patch("os.fsync", side_effect=OSError(28, "No space left on device")), pytest.raises(StoreError, match=RUNS):
+    before = (tmp_path / LINES).read_bytes()
+    with patch("os.fsync", side_effect=OSError(28, "No space left on device")), pytest.raises(StoreError, match=LINES):
         tracker.keep(sweep_record(), run_record("k2"))
-    assert (tmp_path / RUNS).read_bytes() == before
+    assert (tmp_path / LINES).read_bytes() == before
     tracker.keep(sweep_record(), run_record("k2"))
-    assert len(read_lines(tmp_path / RUNS)) == 3
+    assert len(read_lines(tmp_path / LINES)) == 3
 
 
 def test_lines_that_somebody_damaged_are_written_again(tmp_path: Path) -> None:
-    path = tmp_path / RUNS
+    path = tmp_path / LINES
     JsonLinesTracker(path).keep(sweep_record(), run_record("k1"))
     path.write_bytes(b'[1, 2]\n{"sweep": {}, "kind": 1, "key": [], "mix": "", "digest": 3}\nnull\n\xff\n{}\n')
     JsonLinesTracker(path).keep(sweep_record(), run_record("k1"))
@@ -243,15 +243,15 @@ def test_lines_that_somebody_damaged_are_written_again(tmp_path: Path) -> None:
 def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.write_text("precious")
-    (tmp_path / RUNS).symlink_to(target)
-    assert foreign_things(Home(tmp_path)) == [f"{tmp_path / RUNS} is a link"]
-    JsonLinesTracker(tmp_path / RUNS).keep(sweep_record(), run_record())
+    (tmp_path / LINES).symlink_to(target)
+    assert foreign_things(Home(tmp_path)) == [f"{tmp_path / LINES} is a link"]
+    JsonLinesTracker(tmp_path / LINES).keep(sweep_record(), run_record())
     assert target.read_text() == "precious"
-    assert len(read_lines(tmp_path / RUNS)) == 2
+    assert len(read_lines(tmp_path / LINES)) == 2
 
 
 def test_a_deleted_sweep_leaves_no_lines(tmp_path: Path) -> None:
-    path = tmp_path / RUNS
+    path = tmp_path / LINES
     tracker = JsonLinesTracker(path)
     for sweep_id in (FIRST, SECOND):
         tracker.keep(sweep_record(sweep_id), run_record(sweep_id=sweep_id))
@@ -263,8 +263,8 @@ def test_a_deleted_sweep_leaves_no_lines(tmp_path: Path) -> None:
 
 
 def test_a_line_says_when_a_run_was_trained(tmp_path: Path) -> None:
-    JsonLinesTracker(tmp_path / RUNS).keep(sweep_record(), run_record())
-    values = json.loads((tmp_path / RUNS).read_bytes().splitlines()[-1])
+    JsonLinesTracker(tmp_path / LINES).keep(sweep_record(), run_record())
+    values = json.loads((tmp_path / LINES).read_bytes().splitlines()[-1])
     took = datetime.fromisoformat(values["ended"]) - datetime.fromisoformat(values["started"])
     assert took == timedelta(seconds=60)
     assert values["metrics"] == {"test_accuracy/add": 0.5}
