@@ -15,10 +15,11 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalog import export
-from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, outcome_differences, read_answer
+from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, read_answer
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import Pooled, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
+from orchestrator.catalog.retraining import retrained_differences, with_own_script
 from orchestrator.catalog.summary import ended_runs, status_json
 from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
 from orchestrator.cli.options import (
@@ -35,15 +36,13 @@ from orchestrator.cli.options import (
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import check_own, why_foreign
-from orchestrator.home.trusted_code import digest_of_script
 from orchestrator.jobs.state import State
 from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.side_by_side import can_scale, scaling_words
 from orchestrator.report.words.explanation import explain
 from orchestrator.report.words.next_step import next_step
-from orchestrator.space.spaces import load_space, open_space
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment
 from orchestrator.system.commands import command_line
@@ -298,41 +297,15 @@ def verify_command(
     echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
-def _with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
-    """Return the specification of a file with the script of the user's own search space. Raises :class:`UserError`
-    unless both start the same commands: a command that only a file names is not run."""
-    if spec.script is None:
-        return spec
-    if space is None:
-        raise UserError("a command that a file names is not run: name your search space of this script, --space FILE")
-    own = load_space(space)
-    if own.script is None:
-        raise UserError(f"{space} has no script:, but the runs of the file are of a script")
-    changed = spec.model_copy(update={"script": own.script})
-    same_commands = digest_of_script(changed.to_dict()) == digest_of_script(own.to_dict())
-    if not same_commands or own.script.identity() != spec.script.identity():
-        raise UserError(f"the script, its code, settings or mixes in {space} differ from those of the file")
-    return changed
-
-
 def _retrain(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
     """Train runs of a file again. Yield how each differs, after a line about it."""
-    from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
-
-    spec = _with_own_script(checked.spec, space)
+    spec = with_own_script(checked.spec, space)
     seed = secrets.randbits(32) if seed is None else seed
     able = [run for run in checked.file.runs if not run.has_failed]
     chosen = random.Random(seed).sample(able, min(count, len(able)))
     echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
     for run in chosen:
-        try:
-            differences = outcome_differences(
-                run, retrain(spec.make_family(), spec.config(run.request), spec.resources)
-            )
-        except UserError:
-            raise
-        except Exception as error:  # noqa: BLE001 - only a family's code runs here, and it may raise anything
-            differences = [f"training raised {type(error).__name__}: {error}"]
+        differences = retrained_differences(run, spec)
         echo(f"train   {run}: {'differs' if differences else 'the same bits'}")
         yield from (f"{run}: {difference}" for difference in differences)
 

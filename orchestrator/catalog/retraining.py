@@ -1,0 +1,45 @@
+"""Runs of an answer file, trained again. A file is from elsewhere, so no command that only the file names is run."""
+
+from __future__ import annotations
+
+from orchestrator.catalog.answer_file import FileRun, outcome_differences
+from orchestrator.home.trusted_code import digest_of_script
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.system.errors import UserError
+
+
+def with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
+    """Return the specification of a file with the script of the user's own search space, if its runs are of a script.
+
+    Raises:
+        UserError: unless the script, its code, settings and mixes are the same in both.
+    """
+    if spec.script is None:
+        return spec
+    if space is None:
+        raise UserError("a command that a file names is not run: name your search space of this script, --space FILE")
+    own = load_space(space)
+    if own.script is None:
+        raise UserError(f"{space} has no script:, but the runs of the file are of a script")
+    changed = spec.model_copy(update={"script": own.script})
+    same_commands = digest_of_script(changed.to_dict()) == digest_of_script(own.to_dict())
+    if not same_commands or own.script.identity() != spec.script.identity():
+        raise UserError(f"the script, its code, settings or mixes in {space} differ from those of the file")
+    return changed
+
+
+def retrained_differences(run: FileRun, spec: SweepSpec) -> list[str]:
+    """Train a run again, and return how its outcome differs. An exception of its family is a difference.
+
+    Raises:
+        UserError: if this machine cannot train the run, for example without its GPU.
+    """
+    from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
+
+    try:
+        return outcome_differences(run, retrain(spec.make_family(), spec.config(run.request), spec.resources))
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - only a family's code runs here, and it may raise anything
+        return [f"training raised {type(error).__name__}: {error}"]
