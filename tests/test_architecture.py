@@ -180,7 +180,7 @@ TRAINABLES = (
 """Packages of trainables from bottom to top. Each imports only from those before it, and none from its neighbors."""
 
 
-def test_packages_of_the_lab_import_only_from_packages_below_them() -> None:
+def test_packages_of_trainables_import_only_from_packages_below_them() -> None:
     height = {name: place for place, floor in enumerate(TRAINABLES) for name in floor}
     upward, existing = set(), set()
     for module, names in modules("trainables"):

@@ -12,8 +12,9 @@ from orchestrator.jobs.resources import Resources
 class Engine(AbstractContextManager["Engine"]):
     """Trains stacks. It is a context manager that acquires its resources on entry and releases them on exit.
 
-    The :class:`Work`, a campaign or a group of campaigns, decides what trains, stores results and retries. The engine
-    places stacks on machines. An engine of one slot in the driver's process, without its error handling, is this loop::
+    The :class:`Work`, a campaign or a group of campaigns, decides which stack trains next and whether a stack is
+    retried, and stores results. The engine places stacks on machines. Without error handling, an engine with one slot
+    in the driver's process is this loop::
 
         while not work.done:
             stack = work.next_stack()
@@ -38,19 +39,20 @@ class Engine(AbstractContextManager["Engine"]):
     2. *End every stack in exactly one way.* Every stack that was taken ends with one call, before its next stack is
        taken in the same slot:
 
-       - ``stack_ended`` after the worker is ``done`` or was closed early. Call it, too, after a report with ``halves``,
-         ``needs_gpus``, ``machine_error`` or ``broken``, which makes the worker ``done``: the campaign has queued the
-         runs again, but waits for the slot.
+       - ``stack_ended`` after the worker is ``done`` or was closed early. A report with ``halves``, ``needs_gpus``,
+         ``machine_error`` or ``broken`` also makes the worker ``done``: the campaign has queued its runs again, and
+         waits for this call to free the slot.
+       - ``stack_left`` if the worker saved a checkpoint and left (``StackWorker.leave``), as before a preemption.
        - ``stack_failed`` if the worker raised an exception or its process exited by itself, with the traceback.
        - ``stack_met_machine_error`` if the process was killed, its node is lost, or it raised ``DeviceLostError``.
          These say nothing about a run, and must not become failures.
 
        ``engine_met_machine_error`` ends all stacks at once.
-    3. *Ask what is still wanted.* After each report, end the stack early if :meth:`Work.is_over` is true.
+    3. *End stacks that are not wanted.* After each report, end the stack early if :meth:`Work.is_over` is true.
     4. *Poll often.* Call :meth:`Work.poll` after each report and while no stack can start. It handles stops and the
        live view.
-    5. *Fill the slots.* While stacks wait, as many train at once as there are :meth:`slots`: start what
-       :meth:`Work.next_stack` returns until it returns None. It knows how many of its stacks have not ended.
+    5. *Fill the slots.* While stacks wait, as many train at once as there are :meth:`slots`: start each stack that
+       :meth:`Work.next_stack` returns, until it returns None. The work counts the stacks that have not ended.
     6. *Close every worker before* :meth:`execute` *returns.* ``StackWorker.close`` saves the checkpoint of an
        unfinished stack. If it raises an exception, log it and end the stack as usual: the stack continues from an
        earlier checkpoint. Work that stops is ``done`` at once, while its stacks still train: wait for the current

@@ -60,10 +60,11 @@ class Plan(ABC):
 
     @abstractmethod
     def ask(self, room: int, ending: Collection[str] = ()) -> Sequence[Job]:
-        """Return jobs to train, most urgent first, about ``room`` of them. Each is returned once.
+        """Return jobs to train, most urgent first, about ``room`` of them.
 
-        Return none to wait for outcomes. ``room`` may be 0 or negative if enough jobs wait already. ``ending`` are the
-        keys of jobs that are about to end, so that a plan may wait for them before it chooses.
+        Return none to wait for outcomes. A job is trained once, even if a plan asks for it again. ``room`` may be 0 or
+        negative if enough jobs wait already. ``ending`` are the keys of jobs that are about to end, so that a plan may
+        wait for them before it chooses.
         """
 
     @abstractmethod
@@ -71,8 +72,8 @@ class Plan(ABC):
         """Take in the outcome of a job, which may have failed.
 
         The run is on disk, unless it failed: a plan that must know about failures after a crash writes them to disk
-        before it returns. ``trained_for`` is "" if this campaign trained the job, otherwise the sweep that did. A plan
-        that asks for a job twice gets its outcome twice.
+        before it returns. ``trained_for`` is "" if this campaign trained the job, otherwise the sweep that did. If a
+        plan asks for a job again after its end, it gets the outcome again.
         """
 
     def reach(self, key: str, step: int) -> None:  # noqa: B027 - most plans only need outcomes

@@ -1,7 +1,8 @@
 """YAML for search spaces: the safe loader, stricter so that no value is lost or changed silently.
 
 Duplicate keys and keys that are not text are errors, and so are aliases, which can expand a small file to any size.
-``1e-3`` is a number, as everyone expects, and a date is plain text.
+``1e-3`` is a number, as everyone expects, and a date is plain text. Unknown keys and wrong types are refused in
+mistakes.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files and directories that are written whole or not at all, even after a crash.
 
-Files that a user names are written by the lab's functions. The lab may not import the orchestrator, and also writes
-checkpoints and datasets. In a home, which somebody else may own and change at the same time, :func:`opened_parent`
-finds the directory.
+To write files that a user names, use the functions of ``trainables``: it also writes checkpoints and datasets, and may
+not import the orchestrator. A home may belong to another user, who can change it at the same time, so
+:func:`opened_parent` finds the directory of its files.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ which their likelihood is averaged.
 
 There are two grids (grids.py). The curves of one reach .9 or so. Those of the other level off below it, because runs
 reach less or because many of them never learn. The probability of a curve before any run has ended is in prior.py, and
-the densities of single runs are in scatter.py. Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R
-share of runs that learn on a flat curve.
+the densities of single runs are in scatter.py. The posterior over this grid is in estimate.py. Axes: kind (3), M
+midpoint, K slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat curve.
 """
 
 from __future__ import annotations
