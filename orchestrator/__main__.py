@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 NAMING_CODE = ("run", "plan", "show", "reproduce", "check-family", "simulate", "doc", "probe")
-"""Commands whose arguments may name code in the working directory. Others only read homes, which may be somebody
-else's, and a home may name any module that can be found."""
+"""Commands whose arguments may name code in the working directory. Others only read homes, which may be another
+user's, and a home may name any module that can be found."""
 CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """A class in a module, such as ``my_models:Board``."""
 
@@ -19,7 +19,7 @@ OF_HOMES = ("sweeps/*/journal.jsonl", "runs/*/outcome.json")
 
 
 def _is_home(directory: Path) -> bool:
-    """Return True for a home or a directory in one, whose files may be somebody else's."""
+    """Return True for a home or a directory in one, whose files may be another user's."""
     return any(next(place.glob(files), None) for place in (directory, *directory.parents) for files in OF_HOMES)
 
 

@@ -75,7 +75,7 @@ class SweepResults:
 
     @property
     def is_imported(self) -> bool:
-        """True for a sweep that came with an archive, perhaps of somebody else, or that continues from one."""
+        """True for a sweep that came with an archive, perhaps of another user, or that continues from one."""
         return self._stored.is_imported
 
     @cached_property
@@ -282,7 +282,7 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
     Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
     ``disk_bytes``, ``begun``, ``unreadable`` (the reason why other values of an unreadable sweep are missing) and
-    ``imported``, whether it came with an archive, perhaps of somebody else.
+    ``imported``, whether it came with an archive, perhaps of another user.
     """
     import pandas as pd
 

@@ -43,7 +43,7 @@
     ``claim_from``, ``claim_to``: the sizes at which that was shown
     ``evidence``, ``evidence_highest``: the current e-value, and the highest so far
     ``at_least``, ``at_least_core``: certified lower bounds of the factor between the mixes, in parameters of each kind
-    ``pairs``: number of pairs, also of unequal sizes
+    ``pairs``: number of pairs, including those of unequal sizes
     ``synergy``, ``synergy_low``, ``synergy_high``: estimated factor by which the mix needs fewer parameters
 
 Unknown values (a censored side, a failed run's accuracy) are missing.

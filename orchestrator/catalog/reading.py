@@ -201,8 +201,8 @@ def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
 
 
 def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
-    """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep whose answer its
-    family cannot give is unreadable, too."""
+    """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep is also unreadable if
+    its family raises an error while it is answered."""
     read_ns = time.time_ns()
     try:
         sweep = load_sweep(home, sweep_id)

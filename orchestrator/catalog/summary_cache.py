@@ -1,14 +1,13 @@
 """Summaries of sweeps that ended, kept between commands: reading and estimating 300 sweeps takes a minute.
 
 They are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``), never in a home:
-a home may be somebody else's, and a summary in it could say anything. A summary is a copy, and any of them can be
+a home may be another user's, and a summary in it could say anything. A summary is a copy, and any of them can be
 deleted. It is made when a sweep ends or, if it is missing, when a command first looks at the sweep.
 
-A summary is believed only if everything that it was computed from is the same as then (:func:`_stamp`): the content of
-the journal and the search space, the files of each run by number, size and time of change, the source of this program,
-and for a family from outside its source and the list of code that this user trusts. It is kept only if nothing of it
-had changed since the sweep was read. Sweeps that are running, unfinished or damaged, and those of scripts and
-notebooks, are read every time.
+A summary is used only if its sources have not changed since (:func:`_stamp`): the content of the journal and the search
+space, the files of each run by number, size and time of change, the source of this program, and for a family from
+outside its source and the list of code that this user trusts. It is kept only if none of these changed after the sweep
+was read. Sweeps that are running, unfinished or damaged, and those of scripts and notebooks, are read every time.
 """
 
 from __future__ import annotations

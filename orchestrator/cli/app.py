@@ -39,9 +39,9 @@ GROUPS = {
         "simulate": "Compare the search methods on simulated sweeps: cost, error.",
     },
     "Maintain": {
-        "home": "Copy a home to a file, or back; say that a home or code is yours.",
-        "sync": "Write records that MLflow is missing after an outage.",
-        "rm": "Delete a sweep from disk and from MLflow.",
+        "home": "Copy a home to a file and back, or trust a home or code.",
+        "sync": "Write missing records, for example after an outage.",
+        "rm": "Delete a sweep from disk and from its records.",
     },
 }
 """Help text of every command, by group."""

@@ -74,7 +74,7 @@ def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
         code = command() or 0
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
         if debug:
-            echo(traceback.format_exc(), err=True, nl=False)  # Its lines may have text of somebody else.
+            echo(traceback.format_exc(), err=True, nl=False)  # Its lines may have another user's text.
         message, code = describe(error)
         say(message)
         return code

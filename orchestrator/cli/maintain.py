@@ -40,23 +40,23 @@ REMOVED = ".removed-"
 def home_command(
     action: Annotated[
         Literal["export", "import", "trust"],
-        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or say a directory is yours."),
+        typer.Argument(metavar="export|import|trust", help="Write the file, read it, or trust a directory."),
     ],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, such as home.tar.gz, or the directory.")],
     home: HomeOption = HOME,
     mine: Annotated[
-        bool, typer.Option("--mine", help="Import: the file is your own, so do not show its sweeps as imported.")
+        bool, typer.Option("--mine", help="With import: the file is yours, so its sweeps are not shown as imported.")
     ] = False,
 ) -> None:
-    """Copy a home to one file, or a file into a home; say that a home or a folder of code is yours.
+    """Copy a home to a file, or a file into a home. Or trust a home, or a folder of code.
 
     The file contains runs, sweeps and checkpoints, but no code. `sync` records them in MLflow. Runs are merged by key,
-    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Imported sweeps are shown as such,
-    and no sweep takes their runs for its own, unless you say that the file is yours (--mine).
+    so a file can be imported twice. `run ... --resume` continues a stopped sweep. Imported sweeps are shown as
+    imported, and so are their runs in sweeps that reuse them, unless you say that the file is yours (--mine).
 
-    `trust` says that a home is yours that no command of yours made where it is, such as a copy: then sweeps continue
-    there. Of any other folder, it allows the code: sweeps of your own models are read only if you have run their
-    module, or if you allow its folder here.
+    `trust` marks a home as yours if it was not created where it is now, for example a copy. Sweeps can then continue
+    there. For any other folder, `trust` allows sweeps to import its code. A sweep of your own model can be read only
+    if you have run the model's module, or if you have allowed its folder.
 
     Examples:
 
@@ -72,7 +72,7 @@ def home_command(
     """
     place = Home(home.resolve())
     if mine and action != "import":
-        raise UserError(f"--mine says that a file to import is your own: leave it out of `home {action}`")
+        raise UserError(f"--mine applies only to `home import`: leave it out of `home {action}`")
     if action == "trust":
         echo(_trust(path.resolve()))
         return
@@ -89,20 +89,22 @@ def home_command(
 
 
 def _trust(folder: Path) -> str:
-    """Count a home as this user's own, or allow sweeps to import code from any other folder. Return what was done.
+    """List a home as this user's own, or allow sweeps to import code from any other folder. Return a message about it.
     Raises :class:`UserError` for a folder that would be refused."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a directory: name a home, or the folder that has the module of a family")
+        raise UserError(f"{folder} is not a directory: name a home, or a folder with the module of a family")
     if is_home(folder) or not any(folder.iterdir()):  # An empty directory has no code, and can become a home.
         if warning := trust_home(folder):
             warn(warning)
-        return f"{folder} counts as a home of yours now; {homes_list()} lists all of them. No code in it is imported"
+        return f"{folder} is now listed as your home in {homes_list()}. Sweeps import no code from it"
     if is_in_sweep(folder):
-        raise UserError(f"{folder} is part of a home, and what is in a home is data: copy the code elsewhere")
+        raise UserError(f"{folder} is part of a home, from which no code is imported: copy the code elsewhere")
     if open_place := writable_by_others(folder):
-        raise UserError(f"other users can write {open_place}: take that right away ({closing(open_place)}), or move it")
+        raise UserError(
+            f"other users can write {open_place}: remove that permission ({closing(open_place)}), or move it"
+        )
     trust(folder)
-    return f"sweeps may import code from {folder} now; {list_path()} lists all such folders"
+    return f"sweeps may now import code from {folder}; {list_path()} lists all such folders"
 
 
 def sync_command(
@@ -112,7 +114,10 @@ def sync_command(
     ] = False,
     record: Annotated[str, as_in_run("record")] = "mlflow",
 ) -> None:
-    """Write records that MLflow is missing after an outage."""
+    """Write missing records, for example after an outage.
+
+    By default, they are those in MLflow. With `--record jsonl`, they are the lines of runs.jsonl.
+    """
     from orchestrator.record import sync  # MLflow takes a second to import.
 
     if record not in RECORDS:
@@ -130,7 +135,7 @@ def rm_command(
     home: HomeOption = HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete a sweep from disk and from MLflow, after asking.
+    """Delete a sweep from disk and from its records, in MLflow and runs.jsonl, after asking.
 
     Runs that another sweep uses stay on disk; `sync` records them again. An MLflow server keeps deleted records in its
     trash until `mlflow gc`.
@@ -159,7 +164,7 @@ def rm_command(
         raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")
     for line in lines:
         echo(line)
-    if not yes and not typer.confirm("Permanently delete it from disk and from MLflow?"):
+    if not yes and not typer.confirm("Permanently delete it from disk and from its records?"):
         raise typer.Abort
     records = _delete(files, home)
     echo(f"deleted {files.id}: {freed} on disk, {records} records in MLflow")

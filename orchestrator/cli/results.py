@@ -342,8 +342,8 @@ def ui_command(
 ) -> None:
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page.
 
-    The printed address contains a token, so that other users of this machine cannot open the pages. Of a home that is
-    not your own, or that others can write, MLflow's record is not opened.
+    The printed address contains a token, so that other users of this machine cannot open the pages. MLflow's record is
+    not opened if the home isn't yours, or if others can write to it.
     """
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import serving, until_interrupted
@@ -355,7 +355,7 @@ def ui_command(
     why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or shared_words(home)
     if not why:
         _serve_with_record(chosen, home, port)
-    warn(f"{home} is not a home of yours alone ({why}), so MLflow's record in it is not opened")
+    warn(f"MLflow's record in {home} is not opened, because the home is not yours alone ({why})")
     with serving(SweepPages(Home(home.resolve())), port) as shown:
         echo(f"Serving all sweeps at {shown}")
         echo("The token in the address opens all pages, so keep it to yourself. Press Ctrl-C to stop.")
@@ -386,6 +386,6 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
         page = MlflowPage(directory / "mlflow", has_files=not outside)
         with serving(pages, port, page) as shown:
             echo(f"Serving all sweeps at {shown}")
-            echo("The token in the address opens all pages, so keep it to yourself. MLflow's page, which is linked")
-            echo("there, is ready in a few seconds. Press Ctrl-C to stop.")
+            echo("The token in the address opens all pages, so keep it to yourself. They link to MLflow's page, which")
+            echo("is ready in a few seconds. Press Ctrl-C to stop.")
             raise typer.Exit(serve(chosen, page.socket))

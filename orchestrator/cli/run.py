@@ -303,8 +303,8 @@ def reproduce_command(
 
 
 def _directory_of_table(home: Home, name: str) -> Path:
-    """Return the directory of the table in a home. Raises ``UserError`` for a link there, which may be somebody
-    else's."""
+    """Return the directory of the table in a home. Raises ``UserError`` for a link there, which may be another
+    user's."""
     try:
         return own_directory(home.root, "reproduce", name)
     except ValueError as error:

@@ -131,8 +131,8 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def place_of_tests(home: Path) -> Path:
-    """Return the directory in which models are trained: the home, or a private one if the home is not this user's own,
-    or if another user can write it and could put links in the place of what is written there."""
+    """Return the directory in which the checks train models. It is the home, or a private directory if the home is not
+    this user's own, or if another user can write it and could put links there."""
     return private_directory() if shared_words(home) or why_foreign(home) else home
 
 
@@ -182,13 +182,13 @@ def machine_part() -> CheckResult:
 
 
 def home_directory(home: Path) -> CheckResult:
-    """Check whose the home is, its free space, who can exchange it, and the time to flush a file."""
+    """Check the home's owner, its free space, who could replace it, and the time to flush a file."""
     if why := why_foreign(home):
         text = f"{home} is not known as a home of yours ({why}), so its sweeps are only read"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
     make_home(home, warn=lambda warning: None)  # The result says so.
     free = shutil.disk_usage(home).free / GB
-    with tempfile.TemporaryFile(dir=home) as file:  # Without a name that somebody else could give to a link.
+    with tempfile.TemporaryFile(dir=home) as file:  # It has no name that another user could give to a link.
         flush = statistics.median(_flush(file) for _ in range(FLUSHES))
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if free < LEAST_GB:
@@ -323,7 +323,7 @@ def record(home: Path) -> CheckResult:
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     if why_foreign(home):
-        return slow("the record of a home that is not known as yours is not opened", "see the check of the home")
+        return slow("the record is not opened, because the home is not known as yours", "see the check of the home")
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 

@@ -305,14 +305,14 @@ class Campaign(Work):
 
     def stack_was_cramped(self, stack_id: str, gpus: float) -> None:
         """Continue a stack of one run that did not fit into its share of a GPU. From now on every stack gets at least
-        ``gpus``: the others on that GPU use memory, too, so which of them fails is chance."""
+        ``gpus``: the other stacks on that GPU also use memory, so any of them could have failed."""
         stack, unfinished = self._leave(stack_id)
         if unfinished:
             self.table.interrupted.insert(0, stack)
         if gpus > self.resources.gpus:
             where = f"{self._family.size_axis} {stack.jobs[0].run.size}"
             share = f"{self.resources.gpus:g} of a GPU"
-            log.warning(f"a run at {where} does not fit into {share}: stacks that start now have {gpus:g}")
+            log.warning(f"a run at {where} does not fit into {share}: new stacks get {gpus:g}")
             self.resources = self.resources.model_copy(update={"gpu_per_stack": gpus})
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[TableRun]]:

@@ -19,7 +19,7 @@ class Depot(Protocol):
     """The checkpoints in the sweep's directory, as a worker on another machine sees them.
 
     Both methods raise :class:`DepotError`. After a network outage, two workers may train one stack; the one that
-    fetched its checkpoint last owns it, and what the other stores is refused.
+    fetched its checkpoint last owns it, and checkpoints of the other one are refused.
     """
 
     def fetch(self, stack_id: str) -> PackedCheckpoint | None:

@@ -1,7 +1,7 @@
-"""Several campaigns that share the slots of an engine, which sees one piece of work.
+"""Several campaigns that share the slots of an engine. For the engine, they are one :class:`Work`.
 
-A sweep is a *course*: a generator that yields the campaigns that it needs trained, one after another, and goes on when
-each has ended. A course begins when no campaign can use an idle slot. So the sweeps that began first have their
+A sweep is a *course*: a generator that yields the campaigns that it needs trained, one after another, and continues
+when each has ended. A course begins when no campaign can use an idle slot. So the sweeps that began first have their
 answers first, and no slot is idle while a sweep could use it.
 """
 
@@ -55,11 +55,11 @@ class Group(Work):
     """Campaigns that share an engine's slots. An idle slot goes to the campaign that uses the smallest share of the
     machine, among those that can use it. Of two with equal shares, the one that has waited longer gets it.
 
-    Campaigns may have stacks of different resources. One whose stacks need more than an idle slot has waits until
-    enough of the machine is idle at once, which may be when the others end.
+    Campaigns may have stacks of different resources. If a stack needs more than an idle slot has, its campaign waits
+    until enough of the machine is idle at once, which may be when the others end.
 
-    A campaign that stops, for example because its family broke its contract, does not stop the others. What stops the
-    engine stops all.
+    A campaign that stops, for example because its family broke its contract, does not stop the others. If the engine
+    stops, all of them do.
     """
 
     def __init__(self, courses: Iterable[Course], slots: Callable[[Resources], int]) -> None:

@@ -1,7 +1,7 @@
-"""The jobs of a plan on their way to a stack, or to a result that the home has already. Used by the campaign only.
+"""Jobs of a plan until they join a stack, or until the home has their results. Used by the campaign only.
 
-A job that the plan asks for has one of four fates: the home has its run, another sweep is training it, it waits for the
-job whose weights it starts from, or it waits for a slot. The table of runs says which (run_table.py).
+There are four cases for a job that the plan asks for: the home has its run, another sweep is training it, it waits for
+the job whose weights it starts from, or it waits for a slot. The table of runs says which (run_table.py).
 """
 
 from __future__ import annotations

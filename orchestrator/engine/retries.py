@@ -27,7 +27,7 @@ class Retries:
 
     @property
     def are_paused(self) -> bool:
-        """True for a while after a machine error. A stack that starts now would probably meet it, too."""
+        """True for a while after a machine error. A stack that starts now would probably meet the same error."""
         return time.monotonic() < self._paused_until
 
     def count_failure(self, stack_id: str, retries: int) -> bool:

@@ -1,7 +1,7 @@
 """Folders of the user's code that travel with a sweep to the nodes of a cluster.
 
 The driver reads the folder of the family, and each node unpacks it into a directory of its user and imports from there.
-Nothing of this changes a run's key: as everywhere, a worker whose code differs from the driver's stops the sweep.
+Shipping does not change a run's key. As without it, the sweep stops if a worker's code differs from the driver's.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ NOTHING = Shipment()
 def pack(names: Iterable[str], leave_out: Path) -> Shipment:
     """Return the folders of the code that a search space names as ``module:Class``, which has been imported.
 
-    Hidden files and directories, links, compiled modules and environments stay here, and the directory to
-    ``leave_out``, which has results. Raises :class:`UserError` if nothing is to be shipped, or too much.
+    Leave out hidden files and directories, links, compiled modules, environments, and the directory ``leave_out``,
+    which has the results. Raises :class:`UserError` if there is nothing to ship, or too much.
     """
     modules = [name.partition(":")[0] for name in names if ":" in name and is_outside(name.partition(":")[0])]
     folders = [Path(folder) for folder in dict.fromkeys(map(folder_of, modules)) if folder]
     own = [folder for folder in folders if not is_installed(folder)]
     if not own:
         where = f"{modules[0]} is an installed package" if modules else "the family is part of this program"
-        raise UserError(f"--ship has nothing to ship: {where}, which every node needs to have installed. Leave it out")
+        raise UserError(f"--ship has nothing to ship: {where}. Install it on every node, and leave --ship out")
     files = [file for module in modules if Path(folder_of(module)) in own for file in files_of(module).values()]
     if links := [file for file in files if file.resolve() != file]:
         raise UserError(f"--ship: {links[0]} is a link, and links stay here: put a copy in its place")

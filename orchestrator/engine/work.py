@@ -10,10 +10,10 @@ from orchestrator.jobs.plan import Job, Stack
 
 
 class Work(ABC):
-    """Stacks for an engine, which says what becomes of each by its id. It belongs to one thread of the driver.
+    """Stacks for an engine, which reports by id how each ends. It belongs to one thread of the driver.
 
     It is a campaign (campaign.py), which decides what trains and stores the results, or a group of campaigns
-    (group.py). To an engine, the id of a stack is a name and nothing else.
+    (group.py). An engine does not interpret the id of a stack.
     """
 
     @property
@@ -29,7 +29,7 @@ class Work(ABC):
     @property
     @abstractmethod
     def machine_error(self) -> str:
-        """The machine error that stopped the work, or "" if it goes on or was stopped otherwise."""
+        """The machine error that stopped the work, or "" if it continues or was stopped for another reason."""
 
     @property
     @abstractmethod

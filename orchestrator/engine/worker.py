@@ -49,8 +49,8 @@ class StackWorker:
     GPU fails, the worker raises :class:`DeviceLostError`, because nothing can train in its process any more.
 
     The driver has processed the last report when it calls :meth:`advance` or :meth:`close` again. Checkpoints are
-    written only then, so they never contain more than the driver knows. Where evaluations are far apart, reports in
-    between, which say nothing, let the driver stop the stack and make room for checkpoints.
+    written only then, so they never contain more than the driver knows. If evaluations are far apart, empty reports
+    between them let the driver stop the stack, and let the worker write checkpoints.
 
     On a machine that does not have the sweep's directory, checkpoints are in its scratch, with copies in the ``depot``.
     """
@@ -138,7 +138,7 @@ class StackWorker:
     def _train(self) -> StackReport:
         """Train for a moment or to the next evaluation, and return the evaluation. Write a checkpoint first if one is
         due."""
-        # Before the learner shrinks, too, because the smaller one continues from this checkpoint.
+        # Also before the learner shrinks, because the smaller one continues from this checkpoint.
         if self._shrinks or time.monotonic() - self._saved_at >= self._resources.checkpoint_every_s:
             self._save()
         if self._learner is None or self._shrinks:
@@ -175,8 +175,8 @@ class StackWorker:
             self._checkpoints.drop(self._job.stack_id)
 
     def end_learner(self) -> None:
-        """Close the learner, if there is one. An error of a family that cannot end is a message: what ended the stack
-        matters more."""
+        """Close the learner, if there is one. If the family raises an exception, log it as a message: the reason why
+        the stack ended matters more."""
         learner, self._learner = self._learner, None
         if learner is None:
             return

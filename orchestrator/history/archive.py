@@ -99,12 +99,12 @@ def export_home(home: Home, path: Path) -> Copied:
         try:
             _add(archive, content())
         except UserError:
-            raise  # It is a ValueError, too, but has its own advice.
+            raise  # It is also a ValueError, but has its own advice.
         except ValueError as error:
             raise UserError(f"{name} cannot be exported: {error}. Delete that file if you did not make it") from error
         except NotADirectoryError as error:
             raise UserError(
-                f"{name} cannot be exported: {error.filename} became a link meanwhile, perhaps by its owner"
+                f"{name} cannot be exported: {error.filename} was replaced by a link, perhaps by its owner"
             ) from error
         except PermissionError as error:
             refused.append(f"{name} ({error.filename}: {error.strerror})")
@@ -179,7 +179,7 @@ def _files(above: int, part: str, name: str) -> Content:
     Raises ``OSError`` if this user may not read some of them.
     """
     if name.count("/") > DEEPEST:
-        raise ValueError(f"{name} has more than {DEEPEST} directories in each other")
+        raise ValueError(f"{name} has more than {DEEPEST} nested directories")
     content: Content = []
     with opened_directory(part, above) as directory:
         for below, is_folder in _parts(directory):
@@ -260,7 +260,7 @@ def _is_foreign(directory: Path, mine: bool) -> bool:
 
 def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
     """Return True if a continuation of a sweep has its search space, except for what a resume may change. A file that
-    was written by somebody else must not change what was asked here."""
+    was written by another user must not change what was asked here."""
 
     def asked(files: SweepDirectory) -> dict[str, Any]:
         values = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.id).data
@@ -411,7 +411,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) 
             replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             remove_tree(directory)
-        shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load files of somebody else.
+        shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load another user's files.
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
                 _move(path, ours.directory / path.name)

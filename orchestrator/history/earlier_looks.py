@@ -8,7 +8,7 @@ runs, it is lower: in 100 simulated sweeps without a difference, one of twelve a
 odds (``tests/search/test_validity.py``).
 
 A sweep that repeats an earlier one has the same test and the same odds. One that extends another continues its test.
-Neither counts as another analysis. A sweep that came with an archive may be somebody else's, written to look like an
+Neither counts as another analysis. A sweep that came with an archive may be another user's, written to look like an
 earlier one, so repeating it counts like any other analysis.
 """
 

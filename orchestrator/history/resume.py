@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, in
-    case its process died before printing it. A sweep that came with an archive is returned only without own ones.
+    case its process died before printing it. A sweep that came with an archive is returned only if this user has none.
 
     Raises:
         UserError: with the differences from the newest sweep of that name.
@@ -40,7 +40,7 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
         raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
     (is_imported, is_answered), found = min(same.items(), key=lambda item: item[0])
     if is_imported:
-        log.warning(f"{found.id} came with an archive, so it may be somebody else's, and is shown as imported")
+        log.warning(f"{found.id} came with an archive and may be another user's, so it is shown as imported")
     if is_answered:
         log.info(f"{found.id} already has an answer; here it is again")
     return found
@@ -48,13 +48,13 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
     """Return the newest own sweep, finished or not, with the same runs. Log newer ones that came with an archive: their
-    answers may be somebody else's."""
+    answers may be another user's."""
     for sweep in _of_space(spec, home):
         if differences(spec, sweep.spec):
             continue
         if not sweep.files.is_imported:
             return sweep
-        log.info(f"{sweep.id} came with an archive, so it does not count as a sweep of yours")
+        log.info(f"{sweep.id} came with an archive, so it is not counted as yours")
     return None
 
 

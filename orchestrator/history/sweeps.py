@@ -119,8 +119,8 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
 
 
 def recall_sweep(sweep: Sweep) -> Memory:
-    """Read a sweep's journal and runs, and note damage. Leave out what does not fit its specification, which is damage,
-    too."""
+    """Read a sweep's journal and runs, and note damage. Leave out entries that do not fit its specification; they also
+    count as damage."""
     files, spec = sweep.files, sweep.spec
     lines = list(read_journal(files.journal))
     memory = memory_of(files, lines)

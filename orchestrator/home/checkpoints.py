@@ -130,8 +130,8 @@ class Checkpoints:
         return True
 
     def work(self, stack_id: str) -> Path:
-        """Return the directory for files that a stack's learner writes by itself, which may not exist. A link in its
-        place is removed, because what is written there could be somebody else's."""
+        """Return the directory for files that a stack's learner writes by itself, which may not exist. Remove
+        a link in its place, because it could lead to another user's files."""
         return own_path(own_path(self._root / WORK) / stack_id)
 
     def drop(self, stack_id: str) -> None:
@@ -241,7 +241,7 @@ class StackNotes:
         """Note that smaller stacks, given by id, continue a stack's runs."""
         for part, members in parts.items():
             write_members(own_path(self._root / part), members)
-            with suppress(FileNotFoundError, ValueError):  # Somebody else left a link or pipe, for example.
+            with suppress(FileNotFoundError, ValueError):  # Another user left a link or pipe, for example.
                 progress = read_bytes(self._root / stack_id / PROGRESS, MOST_JOURNAL_BYTES)
                 replace_whole(self._root / part / PROGRESS, progress)
         self.end(stack_id)

@@ -36,7 +36,7 @@ ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 """Error numbers for a file system without locks, such as NFS without its lock service."""
 LOCK_WAIT_S = 0.5
-"""Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` briefly takes the lock, too."""
+"""Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` also takes the lock briefly."""
 AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
 """Time in a line of a journal."""
 LAST_LINES = 4096
@@ -49,7 +49,7 @@ PROBES = "probes"
 """Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
 checksums, because a later result of the same probe replaces them."""
 IMPORTED = ".imported"
-"""Mark of a run or a sweep that came with an archive, perhaps of somebody else. An archive has no hidden files, so its
+"""Mark of a run or a sweep that came with an archive, perhaps of another user. An archive has no hidden files, so its
 author cannot set or remove it."""
 
 
@@ -125,7 +125,7 @@ class SweepDirectory:
         """Return the mix of every request since the sweep's driver started, except an incomplete last line."""
         requests = []
         for line in whole_lines(self._stop_requests):
-            with suppress(ValueError):  # Somebody else wrote this line. Only the mixes of the sweep can be stopped.
+            with suppress(ValueError):  # Another user wrote this line. Only the mixes of the sweep can be stopped.
                 values = parse_json(line)
                 if isinstance(values, dict) and isinstance(values.get("mix"), str):
                     requests.append(values["mix"])
@@ -156,8 +156,8 @@ class Home:
         return self.root / "claims"
 
     def check_links(self) -> None:
-        """Raise :class:`UserError` if a directory of the home is a link. What is written and deleted there could be
-        somebody else's."""
+        """Raise :class:`UserError` if a directory of the home is a link, through which another user's files could be
+        overwritten or deleted."""
         for path in (self.root / "sweeps", self.runs, self.claims):
             if path.is_symlink():
                 raise UserError(f"{path} is a link, which is not followed: move the directory there, or link the home")
@@ -166,8 +166,8 @@ class Home:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return the ids of all sweeps, the last written first. Directories with other names come last, and those with
-        names that cannot be shown or be part of a path, and links, are not sweeps (`doctor` lists them).
+        """Return the ids of all sweeps, the last written first. Directories with other names come last. Links are not
+        sweeps, and neither are names that cannot be shown or be part of a path (`doctor` lists both).
 
         A directory that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its
         directory of sweeps cannot be read.

@@ -1,4 +1,4 @@
-"""The files of a home as data. Somebody else may have written them, or damaged them.
+"""The files of a home as data. Another user may have written them, or damaged them.
 
 Names and keys are checked where they enter, files are opened only if they are plain files of bounded size, and JSON
 values have the types of the fields they fill. Everything else raises ``ValueError`` with the reason.
@@ -134,21 +134,21 @@ def own_path(path: Path) -> Path:
 
 
 def own_file(path: Path) -> Path:
-    """Return the path of a file to write in a home, after :func:`own_path`. A file that has another name, too, becomes
-    a copy, because what is written would change the other one: in a home that was copied with ``cp -al``, for example.
+    """Return the path of a file to write in a home, after :func:`own_path`. A hard link becomes a copy, because writing
+    would also change the file with the other name, for example in a home that was copied with ``cp -al``.
 
     Raises ``ValueError`` for a file of more than :data:`MOST_JOURNAL_BYTES` that would be copied.
     """
     own_path(path)
     if path.exists() and path.stat().st_nlink > 1:
         replace_whole(path, read_bytes(path, MOST_JOURNAL_BYTES))
-        log.warning(f"{path} was a hard link: it is a copy now, so that the file of the other name does not change")
+        log.warning(f"{path} was a hard link. It is now a copy, so the file with the other name does not change")
     return path
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file of a home for appending without a buffer. A link or pipe there is replaced by a file, and one that
-    somebody else puts there in this moment raises ``OSError``."""
+    """Open a file of a home for appending without a buffer. Replace a link or pipe by a file. Raises ``OSError`` if
+    another user puts one there at the same time."""
     return cast(BinaryIO, open(own_file(path), "ab", buffering=0, opener=open_plain))
 
 

@@ -1,4 +1,4 @@
-"""What a home contains that this program does not write. Nothing of it is read or followed."""
+"""Parts of a home that this program does not write. They are never read or followed."""
 
 from __future__ import annotations
 

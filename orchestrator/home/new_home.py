@@ -34,7 +34,7 @@ def check_home(root: Path) -> None:
 
 
 def exchange_warning(root: Path) -> str:
-    """Return a warning if everybody can rename a home, or a directory above it, or "".
+    """Return a warning if everyone can rename a home, or a directory above it, or "".
 
     A directory that a group can write does not count, because a group may share its homes.
     """
@@ -43,8 +43,8 @@ def exchange_warning(root: Path) -> str:
     if place is None:
         return ""
     return (
-        f"everybody can write {place}, so other users can put another directory in the place of {root}: take that "
-        f"right away ({closing(place, 'o')}), or set the sticky bit ({closing(place, '', '+t')})"
+        f"everyone can write to {place}, so other users can replace {root}: remove that permission "
+        f"({closing(place, 'o')}), or set the sticky bit ({closing(place, '', '+t')})"
     )
 
 

@@ -1,21 +1,22 @@
-"""Whose a home is, which decides what commands do in it.
+"""Owner of a home. Commands write only in homes that are this user's own.
 
-A home is this user's own if a command of theirs made it, or if they said so (``home trust``). Its content cannot say
-that: a home that was copied, cloned or unpacked contains what its author put there. So each own home has a random id
-in :data:`ID`, and a private list of the user has the id with the place where the home was made.
+A home is this user's own if one of their commands made it, or if they ran ``home trust``. Files in the home cannot
+prove that: if the home was copied, cloned or unpacked, its author wrote them. So each own home has a random id in
+:data:`ID`, and a private list of the user has the id and the place where the home was made.
 
-- Reading is allowed in every home: what is in it is data.
-- Writing is for own homes (:func:`check_own`): to train, resume, reuse runs, record, import, delete.
-- What opens files there by their paths, a script or MLflow, also needs a home that nobody else can write
+- Every home can be read. Its files are only data.
+- Commands that train, resume, reuse runs, record, import or delete need an own home (:func:`check_own`).
+- Scripts and MLflow open files by their paths, so they also need a home that only this user can write
   (:func:`orchestrator.system.permissions.shared_words`).
 
-A home stays own while its path stays the same, on every machine with this user's list, or its directory: renamed or
-moved within a disk. After a copy, a restored backup elsewhere, or in a container without the list, the user says once
-that it is theirs. An id alone does not count, because a copy has it, too. The list alone does not either: somebody
-else's home may come to lie where one of the user's was. What the user copies *into* an own home counts as theirs.
+A home stays own if its path stays the same, on every machine with this user's list, or if its directory stays the
+same: it was renamed or moved within a disk. The user runs ``home trust`` once for a copy, a backup that was restored
+elsewhere, or in a container without the list. Neither the id nor the list is enough alone: a copy has the same id, and
+another user's home may later have the path of an own one. Files that the user copies *into* an own home count as
+theirs.
 
-Homes of versions without ids have none, like those of somebody else, so they are trusted once, too. To adopt them
-silently would adopt every archive that somebody else has packed without an id.
+Homes of versions without ids must also be trusted once. Without that, every archive that another user packed without
+an id would become own.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def _has_content(path: Path) -> bool:
 
 
 def why_foreign(root: Path) -> str:
-    """Return why a home does not count as this user's own, or "". A directory without any part of a home counts as a
-    new home if it is this user's or root's, and a missing one does, too. Raises ``OSError`` if it cannot be read."""
+    """Return why a home does not count as this user's own, or "". A missing directory counts as a new home. So does one
+    without any part of a home, if it belongs to this user or root. Raises ``OSError`` if it cannot be read."""
     if not root.is_dir():
         return ""
     here = _place_of(root, _id_of(root))
@@ -92,21 +93,21 @@ def why_foreign(root: Path) -> str:
 
 
 def check_own(root: Path) -> None:
-    """Raise :class:`UserError` for a home that is not this user's own, with the ways on."""
+    """Raise :class:`UserError`, with the remedies, unless a home is this user's own."""
     if not (why := why_foreign(root)):
         return
     trust = command_line("home", "trust", root)
     export = command_line("home", "export", "FILE.tar.gz", "--home", root)
     raise UserError(
-        f"{root} is not known as a home of yours ({why}), so it is only read. If it is yours, or you trust everybody "
-        f"who wrote it, say so once: `{trust}`. Otherwise take its sweeps into a home of yours, where they are shown "
-        f"as imported: `{export}`, then `{command_line('home', 'import', 'FILE.tar.gz')}`"
+        f"{root} is not known as a home of yours ({why}), so it is only read. If it is yours, or you trust everyone "
+        f"who wrote it, run this once: `{trust}`. Otherwise import its sweeps into a home of yours, where they are "
+        f"shown as imported: `{export}`, then `{command_line('home', 'import', 'FILE.tar.gz')}`"
     )
 
 
 def list_as_own(root: Path, warn: Callable[[str], object] = log.warning) -> None:
-    """Note that an existing directory is a home of this user, because a command of theirs begins or continues it.
-    ``warn`` gets a warning if that cannot be noted. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
+    """List an existing directory as a home of this user, because one of their commands begins or continues it.
+    ``warn`` gets a warning if that is not possible. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
     the home cannot be written."""
     check_own(root)
     # In a new home, an id is not ours: an author who knows it could put another home in this place one day.
@@ -116,9 +117,8 @@ def list_as_own(root: Path, warn: Callable[[str], object] = log.warning) -> None
 
 
 def trust_home(root: Path) -> str:
-    """Note that an existing directory is a home of this user, because they say so. Return a warning if somebody else
-    can write it, or "". Raises :class:`UserError` if that cannot be noted, and ``OSError`` if the home cannot be
-    written."""
+    """List an existing directory as a home of this user, as they ask. Return a warning if another user can write it, or
+    "". Raises :class:`UserError` if it cannot be listed, and ``OSError`` if the home cannot be written."""
     Home(root).check_links()
     if flaw := _note(root, _id_of(root)):
         raise UserError(flaw)

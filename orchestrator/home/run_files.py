@@ -210,8 +210,8 @@ def _own_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def open_arrays(path: Path) -> Any:
-    """Open a file of arrays. Raises one of :data:`DAMAGED_ARRAYS`, also if its content is larger than the file can
-    plausibly hold."""
+    """Open a file of arrays. Raises one of :data:`DAMAGED_ARRAYS` if the file is damaged, or if its content is larger
+    than a file of this size can plausibly contain."""
     with zipfile.ZipFile(open_file(path)) as archive:
         members = archive.infolist()
     if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_RATIO * path.stat().st_size):

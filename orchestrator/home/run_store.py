@@ -98,7 +98,7 @@ class RunStore:
 
         ``files`` are its weights, arrays and probe results by path in its directory. ``donor`` is the key of the run
         whose weights it started from, or "". If they came with an archive, or this sweep did with its checkpoints,
-        somebody else may have trained a part of this run: then it is marked, too.
+        another user may have trained a part of this run, so it is marked as imported.
         """
         is_imported = self.home.sweep(self.sweep_id).is_imported or (donor != "" and self.is_imported(donor))
         with whole_directory(self.directory(key)) as directory:
@@ -118,7 +118,7 @@ class RunStore:
         """Return the id of the other sweep that trained a stored run, :data:`UNKNOWN` if it does not say, or "" if it
         was this one.
 
-        A run that came with an archive may name any sweep, also this one, so it is never a run of this sweep.
+        A run that came with an archive may name any sweep, even this one, so it is never a run of this sweep.
         """
         origin = read_origin(self.directory(key))
         if self.is_imported(key):
@@ -126,11 +126,11 @@ class RunStore:
                 return ""
             return f"{'' if origin is None else origin.sweep} (imported)".strip()
         if origin is None or not origin.sweep:
-            return UNKNOWN  # In a home that was copied from somebody else, for example.
+            return UNKNOWN  # For example in a copy of another user's home.
         return "" if origin.sweep == self.sweep_id else origin.sweep
 
     def is_imported(self, key: str) -> bool:
-        """Return True for a stored run that came with an archive, or continued from what came with one."""
+        """Return True for a stored run that came with an archive, or continued from files of an archive."""
         return is_file(self.directory(key) / IMPORTED)
 
     def _marked_by(self, key: str) -> str:

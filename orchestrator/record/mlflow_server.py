@@ -88,7 +88,7 @@ def serve(store: Store, socket: Path) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     server: subprocess.Popen[bytes] | None = None
     try:
-        # The web server imports mlflow from its working directory first, whatever the settings.
+        # The web server always imports mlflow from its working directory first.
         server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
         return server.wait()
     except KeyboardInterrupt:

@@ -58,7 +58,7 @@ LOGIN = re.compile(r"//[^/\s]*@")
 @dataclass(frozen=True)
 class Store:
     """A tracking URI and the path of its SQLite database, or None if a server has the record. ``is_named`` is True if
-    the user named the database, so nobody else wrote it."""
+    the user named the database, so it is not another user's."""
 
     uri: str
     database: Path | None = None
@@ -77,7 +77,7 @@ class Store:
     def files_of(self, experiment: str, run_id: str) -> Path | None:
         """Return the directory of a record's artifacts, which may not exist, or None if a server decides.
 
-        The experiment and the id come from the database, which somebody else may have written. Raises
+        The experiment and the id come from the database, which another user may have written. Raises
         :class:`StoreError` for a path that leads elsewhere.
         """
         if self.artifacts is None:
@@ -108,7 +108,7 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
     if database.is_symlink() and not uri:
         raise UserError(f"{database} is a link, which is not followed: move the database there, or name its --home")
-    # Somebody else may put a link in the place of the file after the line above, so only its directory is resolved.
+    # Another user may put a link in the place of the file after the line above, so only its directory is resolved.
     place = database.resolve() if uri else database.parent.resolve() / database.name
     if {"%", "?"}.intersection(str(place)):
         raise UserError(f"MLflow cannot keep {place}: name a --home without % and ? in its path")
@@ -132,7 +132,7 @@ def _check_database(store: Store, database: Path) -> None:
     try:
         if not store.is_named and database.is_file() and database.stat().st_nlink > 1:
             # In a home that was copied with `cp -al`, for example. Only a file of its own is written.
-            raise ValueError(f"{database} has another name elsewhere (a hard link), and would change there, too")
+            raise ValueError(f"{database} is a hard link, so the file with the other name would also change")
         database.parent.mkdir(parents=True, exist_ok=True)
         with open_database(database, to_write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -157,7 +157,7 @@ def check_owner(store: Store) -> None:
     if not (words := shared_words(database.parent)):
         return
     raise StoreError(
-        f"{database.parent} {words}, who could exchange {database.name} while MLflow uses it. Record elsewhere: "
+        f"{database.parent} {words}, who could replace {database.name} while MLflow uses it. Record elsewhere: "
         f"--record jsonl, or {VARIABLE} with a database of yours or a server. If you trust them, "
         f"{VARIABLE}={SQLITE}{database}"
     )
@@ -169,8 +169,8 @@ def _expected_schema() -> Schema:
 
 
 def outside_files(store: Store) -> str:
-    """Return why MLflow would look for the record's files outside the home, or "". The home was moved or copied, or
-    somebody else wrote the record or made links. Call :func:`check` before. Raises :class:`StoreError`."""
+    """Return why MLflow would look for the record's files outside the home, or "". For example, the home was moved or
+    copied, or another user wrote the record or made links. Call :func:`check` before. Raises :class:`StoreError`."""
     if store.database is None or store.artifacts is None or store.is_named or not store.database.is_file():
         return ""
     with store_errors(store), open_database(store.database) as connection:
@@ -192,8 +192,8 @@ def outside_files(store: Store) -> str:
 def address_flaw(store: Store, address: str) -> str:
     """Return why files must not be sent to or deleted at an address that a server gives, or "".
 
-    The user who creates an experiment chooses where its files are, also for the records of other users. MLflow would
-    send this user's login to any host named there, and write to any path on this machine.
+    The user who creates an experiment chooses where its files are, including those of other users' records. MLflow
+    would send this user's login to any host named there, and write to any path on this machine.
     """
     parts = urlsplit(address)
     host = urlsplit(store.uri).netloc.rpartition("@")[2].lower()

@@ -53,7 +53,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
             with home.sweep(sweep_id).driving():
                 count = _replay(sweep, tracker, console)
         except StoreError as error:
-            opener(record, home.root)  # Raises if the store fails for other sweeps, too.
+            opener(record, home.root)  # Raises if the store also fails for other sweeps.
             troubles.append(f"{sweep_id}: {error}")
             continue
         console.out(f"{sweep_id}: {counted(count, 'run')} in {shown}", highlight=False)

@@ -31,7 +31,7 @@ DEVIATIONS = 1.5
 
 class PairCosts:
     """Size and cost of each run of a complete pair whose cost is known, in the order of the blocks. Sums over them are
-    then the same in whatever order the runs ended."""
+    then the same for any order in which the runs ended."""
 
     def __init__(self) -> None:
         self.sizes, self.costs = array("d"), array("d")
@@ -55,8 +55,8 @@ class PairCosts:
 class ComparedRuns:
     """The blocks of one comparison in order of request, and what its complete ones amount to.
 
-    The first ``counted`` blocks are complete, and their pairs are in ``growth`` and the posteriors. Later blocks may be
-    complete, too, but count once all earlier ones are.
+    The first ``counted`` blocks are complete, and their pairs are in ``growth`` and the posteriors. Later blocks may
+    also be complete, but do not count before all earlier ones are.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""Who may read the pages: only a browser that has opened the address with the token, as for Jupyter.
+"""Access to the pages: only a browser that has opened the address with the token may read them, as for Jupyter.
 
 All secrets are new at each start, so that an old address or cookie is useless to a program that takes the port later.
 Cookies are sent to every port of a host. Therefore, the cookie belongs to a secret folder of the address, so that

@@ -48,13 +48,13 @@ MLFLOW_POLICY = (
     "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; manifest-src 'self'; "
     "connect-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
-"""Policy of MLflow's own pages. They show pictures, notes and reports of the record, which somebody else may have
+"""Policy of MLflow's own pages. They show pictures, notes and reports of the record, which another user may have
 written, in frames that inherit this policy: only MLflow's files are run as scripts, and nothing is sent elsewhere."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
 LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
-    "{file} in the home contains it, too."
+    "{file} in the home also contains it."
 )
 OUTSIDE = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
 LENGTH = re.compile("[0-9]{1,9}")

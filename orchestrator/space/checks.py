@@ -55,8 +55,8 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
 
 
 def check_counts(name: str, family: Family, sizes: Sequence[int]) -> None:
-    """Check what an answer needs of a family: parameters that grow with the size, also between the sizes, where
-    transitions are. Raises :class:`UserError`."""
+    """Check that a family's parameters grow with the size, as an answer needs, even between the sizes, because
+    transitions are there. Raises :class:`UserError`."""
     between = [low + BETWEEN * (high - low) for low, high in pairwise(sizes)] or [sizes[0] + BETWEEN]
     counts: dict[float, float] = {}
     for size in sorted([*sizes, *between]):

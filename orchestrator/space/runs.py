@@ -46,13 +46,13 @@ class Run:
 
     @property
     def is_imported(self) -> bool:
-        """True if the run came with an archive, perhaps of somebody else."""
+        """True if the run came with an archive, perhaps of another user."""
         return self.trained_for.endswith(IMPORTED)
 
     @property
     def is_evidence(self) -> bool:
         """True if the run counts for an answer: it was requested as evidence (:attr:`Request.is_evidence`). A failed
-        run counts, too, but has no :meth:`point`."""
+        run also counts, but has no :meth:`point`."""
         return self.request.is_evidence
 
     @property

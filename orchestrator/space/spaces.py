@@ -185,8 +185,8 @@ def read_space(name_or_path: str) -> Values:
 
 
 def _without_places(values: Values) -> Values:
-    """Return the values of a sweep's file without the directory of training data. In a home of somebody else, it could
-    have data of theirs, under the names that this program gives its own."""
+    """Return the values of a sweep's file without the directory of training data. In another user's home, that
+    directory could contain their data under the names that this program uses."""
     resources = values.data.get("resources")
     if not isinstance(resources, Mapping) or resources.get("scratch") is None:
         return values

@@ -1,4 +1,4 @@
-"""The one way to train a plan of a sweep. Its tuning and its search are two plans, and are driven alike."""
+"""Training of a sweep's plans. Its tuning and its search are two plans that are trained in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from orchestrator.terminal.live_view import LiveView
 
 @dataclass(frozen=True)
 class Drive:
-    """What a sweep needs to train its plans, one after the other, on an engine that other sweeps may share."""
+    """Everything that a sweep needs to train its plans, one after the other, on an engine that other sweeps may
+    share."""
 
     engine: Engine
     sizing: Sizing

@@ -62,7 +62,7 @@ def stop_on_interrupt(
 ) -> Iterator[None]:
     """During the block, stop all campaigns on the signals of :func:`stop_signals`: each stack trains to its next
     evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
-    does so, too. ``words`` returns a message with how to resume each sweep, given why they stopped.
+    also ends the process. ``words`` returns a message with how to resume each sweep, given why they stopped.
 
     Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
     thread signals are not handled, because Python does not allow it.

@@ -1,4 +1,4 @@
-"""What is alive while a command runs sweeps, apart from its options."""
+"""Objects that a command needs while it runs sweeps, apart from its options."""
 
 from __future__ import annotations
 

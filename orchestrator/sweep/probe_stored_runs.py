@@ -65,7 +65,7 @@ class Probings:
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> Probings:
     """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
-    # Not the directory in the specification, which somebody else may have written.
+    # Not the directory in the specification, which another user may have written.
     family = spec.make_family()
     cache = scratch(None)
     probings = Probings()

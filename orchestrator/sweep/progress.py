@@ -50,7 +50,7 @@ class Progress(SweepObserver):
         super().poll()
         self._monitor.refresh_if_due()
         if is_closed(self._view.console) and not self._campaign.stopping:
-            log.warning("The program that reads this output has ended (such as `head`), so the sweep stops, too")
+            log.warning("The program that reads this output (such as `head`) has ended, so the sweep stops")
             self._stop()
 
     @contextmanager

@@ -87,7 +87,7 @@ class Reproduction:
 
     @property
     def imported(self) -> list[str]:
-        """A line for each sweep with runs of archives, which somebody else may have written."""
+        """A line for each sweep with runs of archives, which another user may have written."""
         some = [(sweep, sweep.imported_runs) for sweep in self.sweeps if sweep.imported_runs]
         return [f"{sweep.id} has {counted(runs, 'run')} that came with an archive" for sweep, runs in some]
 

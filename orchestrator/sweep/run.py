@@ -61,7 +61,7 @@ def _nothing() -> None:
 
 @dataclass(eq=False, kw_only=True)
 class Attempt:
-    """A sweep that a command runs, and what came of it.
+    """A sweep that a command runs, and its result.
 
     Attributes:
         announce: Called when the sweep begins.
@@ -104,7 +104,7 @@ def run_sweeps(attempts: Sequence[Attempt], console: Console, invocation: Invoca
     """Run sweeps on the slots of one engine. Each begins when no sweep before it can use an idle slot, and prints its
     answer when it ends. After an interruption, some may not have begun.
 
-    The options that say where sweeps train are the same for all. What came of each sweep, also an exception, is in its
+    The options that say where sweeps train are the same for all. The result of each sweep, even an exception, is in its
     :class:`Attempt`.
 
     Raises:
@@ -225,8 +225,8 @@ class _Sweeps:
 def _drive(
     sweep: Sweep, extended: Sweep | None, drive: Drive, open_tracker: Callable[[], Tracker]
 ) -> Generator[Campaign, None, Answer]:
-    """Train a sweep that has its directory, print its answer and return it, as :func:`run_sweep`. This
-    is the way of a resumed sweep, too. Yield the campaigns of its tuning and of its search."""
+    """Train a sweep that has its directory, print its answer and return it, as :func:`run_sweep`. A resumed sweep
+    also comes here. Yield the campaigns of its tuning and of its search."""
     options = drive.options
     with ExitStack() as blocks:
         blocks.enter_context(stop_on_machine_error(sweep.files, options))
@@ -264,9 +264,9 @@ def _create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | 
     if not options.fresh:
         spec = _with_looks(spec, home, extended)
     sweep = create_sweep(spec, home, fresh=options.fresh)
-    if extended is not None and extended.files.is_imported:  # Somebody else may have chosen its pairs.
+    if extended is not None and extended.files.is_imported:  # Another user may have chosen its pairs.
         replace_whole(sweep.files.imported, b"")
-        log.warning(f"{extended.id} came with an archive, so {sweep.id}, which extends it, is shown as imported, too")
+        log.warning(f"{extended.id} came with an archive. {sweep.id} extends it, so it is also shown as imported")
     return sweep
 
 
@@ -339,8 +339,8 @@ def shipment_of(specs: Sequence[SweepSpec], options: RunOptions) -> Shipment | N
 
 
 def _continue_checkpoints(plan: StudyPlan, extended: Sweep) -> None:
-    """Copy the checkpoints of runs that the extended sweep began and did not need to end. Leave those of other code,
-    and what a script of somebody else may have written."""
+    """Copy the checkpoints of runs that the extended sweep began and did not need to end. Leave those of other
+    code, and files that another user's script may have written."""
     sweep = plan.sweep
     if sweep.spec.script is None and extended.source == sweep.source and not extended.files.is_imported:
         Checkpoints(sweep.files.checkpoints).copy_from(Checkpoints(extended.files.checkpoints), plan.read)

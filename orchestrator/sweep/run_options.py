@@ -155,7 +155,7 @@ class RunOptions(PlaceOptions, SizedOptions):
         None, metavar="SWEEP", once=True, help="Start a new sweep that reuses the finished runs of this sweep."
     )
     fresh: bool = option(False, "--fresh", once=True, help="Train every run again, even if it is already in the home.")
-    dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard too; only this machine can reach it.")
+    dashboard: bool = option(False, "--dashboard", help="Start Ray's dashboard, which only this machine can reach.")
     ship: bool = option(
         False, "--ship", help="With --address: send the folder of your family to every node, without hidden files."
     )

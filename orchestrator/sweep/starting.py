@@ -90,7 +90,7 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
         if spec.script is not None and resumed.files.is_imported:
             raise UserError(
                 f"{resumed.id} cannot be resumed: it came with an archive, and the files that its script left may "
-                "contain code of somebody else. Leave --resume out: a new sweep reuses its finished runs"
+                "contain another user's code. Leave --resume out: a new sweep reuses its finished runs"
             )
         current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
         warning = check_resumed(current, retry_failed=options.retry_failed)
@@ -111,11 +111,11 @@ def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Ha
 
 
 def _check_alone(home: Home) -> None:
-    """Raise :class:`UserError` if another user can exchange directories of a home. A script writes its files there by
-    their paths, so they could lead it to other files of this user."""
+    """Raise :class:`UserError` if another user can replace directories of a home. A script opens its files there by
+    their paths, so that user could make it write to other files of this one."""
     for place in filter(Path.is_dir, (home.root, home.root / "sweeps")):
         if words := shared_words(place):
             raise UserError(
-                f"{place} {words}, who could lead what a script writes there to other files of yours: name another "
-                f"--home, or take that right away ({closing(place)})"
+                f"{place} {words}, who could make a script write to other files of yours: name another --home, or "
+                f"remove that permission ({closing(place)})"
             )

@@ -1,4 +1,4 @@
-"""The plan of a sweep: which runs of mixes are jobs, and what their outcomes say about the question."""
+"""The plan of a sweep's search: it turns the searcher's requests into jobs, and passes it their outcomes."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ SIZES = ("COLUMNS", "LINES")
 
 
 def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables without a terminal size of 0, which some programs pass on. Nothing would be printed
-    in a width of 0."""
+    """Return environment variables without a terminal size of 0, which some programs pass on. With a width of 0,
+    nothing would be printed."""
     return {name: value for name, value in variables.items() if name not in SIZES or value.strip("0 ") != ""}
 
 
@@ -133,8 +133,8 @@ def private_directory(place: Path | None = None) -> Path:
 
 def scratch(chosen: str | None) -> Path:
     """Create and return a directory for training data, by default in the system's temporary directory. It outlives
-    sweeps, which share the data. In a directory that others can write, such as ``/scratch``, it is one of this user
-    alone: they could leave other data there. Raises :class:`UserError` if it cannot be created, or as
+    sweeps, which share the data. In a directory that others can write, such as ``/scratch``, it is a subdirectory of
+    this user alone, because others could put other data there. Raises :class:`UserError` if it cannot be created, or as
     :func:`private_directory` does."""
     if not chosen:
         return private_directory()
@@ -163,7 +163,9 @@ def socket_directory() -> Iterator[Path]:
     ]
     place = next(filter(is_writable, map(Path, short)), None)
     if place is None:
-        raise UserError("the paths of all temporary directories are too long for a socket: set TMPDIR to /tmp, say")
+        raise UserError(
+            "the paths of all temporary directories are too long for a socket: set TMPDIR to a short path such as /tmp"
+        )
     with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
@@ -178,7 +180,7 @@ def is_writable(directory: Path) -> bool:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return a path with ``~`` expanded, also in ``--home=~/x``. Raises :class:`UserError` for an unknown user."""
+    """Return a path with ``~`` expanded, even in ``--home=~/x``. Raises :class:`UserError` for an unknown user."""
     try:
         return Path(given).expanduser()
     except RuntimeError:

@@ -27,7 +27,7 @@ EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|)")
 
 def exception_line(text: str) -> str:
     """Return the line of a traceback that names the exception, or its last line if none does. An exception's message
-    may go on for more lines: pydantic's ends with a link."""
+    may have more lines: pydantic's ends with a link."""
     lines = text.strip().splitlines()
     after_frames = [
         line

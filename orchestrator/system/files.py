@@ -74,8 +74,8 @@ def files_below(directory: Path) -> list[Path]:
 
 @contextmanager
 def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``NotADirectoryError`` for a link. What is done there
-    is done in this directory, also if somebody else puts a link in its place in the meantime."""
+    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``NotADirectoryError`` for a link. The descriptor
+    stays that of this directory even if another user replaces it by a link in the meantime."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         yield descriptor
@@ -87,8 +87,8 @@ def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[in
 def opened_parent(path: Path) -> Iterator[int]:
     """Yield a descriptor of the directory that contains a path, for ``dir_fd``.
 
-    Links on the way are followed only if this user or root made them. Another user who owns a directory on the way
-    could otherwise exchange it for a link to a directory of this user, also in this moment. Raises ``OSError``.
+    Links in the path are followed only if this user or root made them. Otherwise, another user who owns a directory in
+    the path could replace it by a link to a directory of this user, even during the call. Raises ``OSError``.
     """
     descriptor = _opened(path.absolute().parent)
     try:
@@ -114,9 +114,7 @@ def _opened(directory: Path) -> int:
             links += 1
             if status.st_uid not in (0, os.getuid()) or links > MOST_LINKS:
                 os.close(above)
-                raise OSError(
-                    errno.ELOOP, "A link of another user is on the way, which is not followed", str(directory)
-                )
+                raise OSError(errno.ELOOP, "The path has a link of another user, which is not followed", str(directory))
             target = Path(os.readlink("", dir_fd=below))
             os.close(below)
             here = above
@@ -125,7 +123,7 @@ def _opened(directory: Path) -> int:
                 os.close(above)
             parts += [part for part in reversed(target.parts) if part != "/"]
         return here
-    except BaseException:  # An interruption, too, must not leave the descriptor open.
+    except BaseException:  # An interruption must not leave the descriptor open either.
         os.close(here)
         raise
 
@@ -177,9 +175,9 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
 
-    It is made in a hidden one in the directory that :func:`opened_parent` finds, and its path leads through a
-    descriptor of the hidden one. So what is written there is written to this directory, also if somebody else puts a
-    link in the place of the hidden one in the meantime.
+    It is made in a hidden directory, next to ``path`` as :func:`opened_parent` finds it. The yielded path leads through
+    a descriptor of the hidden directory, so files are written there even if another user replaces it by a link in the
+    meantime.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")

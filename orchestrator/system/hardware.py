@@ -140,8 +140,8 @@ def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
     """Yield the directories of this process's groups and of their parents.
 
-    Version 2 has one tree, at the mount point or, beside version 1, in ``unified``. Version 1 has a tree for each set
-    of controllers, such as ``cpu,cpuacct``.
+    Version 2 has one tree, at the mount point or, together with version 1, in ``unified``. Version 1 has a tree for
+    each set of controllers, such as ``cpu,cpuacct``.
     """
     lines = []
     with suppress(OSError):  # Not Linux, or /proc is hidden.

@@ -1,6 +1,6 @@
 """Private lists of this user, in their configuration directory: the homes and the code that are theirs.
 
-What is in a home can be somebody else's, so a home cannot say whose it is. These lists say it.
+Another user may have written the files of a home, so they cannot prove whose it is. These lists do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _home() -> Path:
 
 
 def read_list(path: Path) -> list[Any]:
-    """Return the values of a list, one JSON value per line. A list that somebody else could write is empty."""
+    """Return the values of a list, one JSON value per line. A list that another user could write is empty."""
     try:
         if not path.is_file() or list_flaw(path):
             return []

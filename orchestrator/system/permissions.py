@@ -52,8 +52,8 @@ def shared_words(place: Path) -> str:
     """Return who else can write a directory, such as "belongs to another user (ann)", or "" for a directory of this
     user or root alone.
 
-    What libraries and programs open there again and again by its path, others could lead elsewhere: only this project's
-    own files are opened without following links of other users.
+    Libraries and programs open files there by their paths again and again, and those users could put links in their
+    place. Only this project's own files are opened without following links of other users.
     """
     owner = place.stat().st_uid
     if owner not in (0, os.getuid()):
@@ -62,7 +62,7 @@ def shared_words(place: Path) -> str:
 
 
 def closing(place: Path, who: str = "go", change: str = "-w") -> str:
-    """Return the command that takes the right to write a place from others, quoted for a shell."""
+    """Return the command that removes other users' permission to write a place, quoted for a shell."""
     return f"chmod {who}{change} {shlex.quote(str(place))}"
 
 

@@ -1,4 +1,4 @@
-"""Printing of text that somebody else may have written. A terminal obeys control characters: they can rewrite what was
+"""Printing of text that another user may have written. A terminal obeys control characters: they can rewrite what was
 shown, fill the clipboard or answer questions in the user's name. Nothing is printed except through this module."""
 
 from __future__ import annotations

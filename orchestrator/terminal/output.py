@@ -22,7 +22,7 @@ class Output(Console):
         self.closed = False
 
     def on_broken_pipe(self) -> None:
-        """Write the pending text to stderr, or nowhere if its reader has ended, too."""
+        """Write the pending text to stderr, or nowhere if its reader has also ended."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 2 if self.closed else 1)  # Otherwise Python reports the error again when it flushes at its end.
         os.close(null)

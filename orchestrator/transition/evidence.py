@@ -32,7 +32,7 @@ This requires four rules, which searchers follow and ``tests/search/test_validit
 2. The next block of a comparison depends only on the outcomes of the comparison's earlier blocks. Mixes share the
    baseline's runs, so a run's outcome may be known from another comparison. It must not influence the choice of a block
    that contains this run.
-3. Until the comparison is decided, both runs of a block are trained, whatever the first one shows.
+3. Until the comparison is decided, both runs of a block are trained, regardless of the first outcome.
 4. A failed run has no outcome. A run may fail because of how its training went, so for each direction it counts as the
    outcome that is worse for that direction. A diverged run did not learn.
 

@@ -268,7 +268,7 @@ def test_the_report_fits_on_a_phone_and_on_paper(site: Site, page: Page, width: 
 
 @contextmanager
 def stranger() -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of somebody else's server, and the paths that it was asked for."""
+    """Yield the address of another user's server, and the paths that it was asked for."""
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -289,7 +289,7 @@ def stranger() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("place", ["file", "note"])
 def test_text_of_a_record_sends_nothing_away(site: Site, page: Page, place: str) -> None:
-    """MLflow shows HTML files and notes, which somebody else may have written, between its own pages."""
+    """MLflow shows HTML files and notes, which another user may have written, between its own pages."""
     client = MlflowClient(f"sqlite:///{site.home / 'mlflow.db'}")
     with stranger() as (address, asked):
         script = f"<script>fetch('{address}/script?' + document.referrer)</script>"

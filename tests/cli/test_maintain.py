@@ -1,4 +1,4 @@
-"""``rm`` deletes a sweep from disk and from MLflow, with its artifacts and nothing else."""
+"""``rm`` deletes a sweep from disk and from its records, with its artifacts and nothing else."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_a_run_with_a_checkpoint_does_not_wait_for_its_earlier_phase(files: Path
 
 
 def test_a_run_that_continues_an_imported_phase_is_marked(files: Path) -> None:
-    """Somebody else may have trained the first phase on what the second is asked."""
+    """Another user may have trained the first phase on what the second is asked."""
     then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
     campaign = make(files, slots=1, mixes=["add", then], sizes=[16], seeds=1, resources={"max_stack": 1})
     store, ended = RunStore(Home(files.parents[2]), "other"), dict[str, str]()

@@ -150,7 +150,7 @@ def test_scripts_that_fill_a_gpu_together_get_larger_shares_of_it(cluster: MakeC
     outcomes = [entry.outcome for entry in ended(tmp_path / "home")]
     assert [outcome.status for outcome in outcomes] == [Status.FINISHED] * 8
     assert [[point.step for point in outcome.curve] for outcome in outcomes] == [[2, 4, 6]] * 8
-    assert "does not fit into 0.25 of a GPU: stacks that start now have 0.5" in printed(console)
+    assert "does not fit into 0.25 of a GPU: new stacks get 0.5" in printed(console)
 
 
 def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
@@ -166,6 +166,6 @@ def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
     assert ended(tmp_path) == []
     warnings = [line for line in printed(console).splitlines() if "does not fit into" in line]
     assert [line.partition("fit into ")[2] for line in warnings] == [
-        "0.3 of a GPU: stacks that start now have 0.6",
-        "0.6 of a GPU: stacks that start now have 1",
+        "0.3 of a GPU: new stacks get 0.6",
+        "0.6 of a GPU: new stacks get 1",
     ]

@@ -1,4 +1,4 @@
-"""Homes and archives as somebody else might have made them: files with hostile values, and random mutations."""
+"""Homes and archives as another user might have made them: files with hostile values, and random mutations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links, keys, pipes and sizes in homes and archives that somebody else made."""
+"""Links, keys, pipes and sizes in homes and archives that another user made."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_scratch_that_others_can_write_has_a_private_directory(mode: int, temp
 
 @pytest.mark.parametrize("place", ["home", "elsewhere"])
 def test_the_file_of_a_sweep_does_not_choose_where_training_data_are(place: str, tmp_path: Path) -> None:
-    """Somebody else's home could have data of theirs in that directory."""
+    """Another user's home could have data of theirs in that directory."""
     home = Home(tmp_path / "home")
     sweep = write_sweep(home)
     data = tmp_path / "home" / "data" if place == "home" else tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Homes, archives and records made by somebody else: no traceback, no hang, and nothing outside is touched."""
+"""Homes, archives and records made by another user: no traceback, no hang, and nothing outside is touched."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_what_a_user_says_is_their_own_is_not_shown_as_imported(
 
 @pytest.mark.parametrize("kind", ["sweep", "run"])
 def test_what_a_home_has_imported_stays_so_in_another_home_of_its_owner(kind: str, tmp_path: Path) -> None:
-    """Somebody else's sweep does not become one's own on the way through two machines."""
+    """Another user's sweep does not become one's own on the way through two machines."""
     theirs, first, second = (Home(tmp_path / name) for name in ("theirs", "first", "second"))
     sweep_id = write_sweep(theirs).id
     if kind == "run":
@@ -213,7 +213,7 @@ def test_a_run_that_starts_from_the_weights_of_an_imported_one_is_imported_for_o
 
 
 def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = True, claims: str = "") -> str:
-    """Import a sweep of somebody else with all of its runs, and return its id. If it ``claims`` a sweep, its journal
+    """Import a sweep of another user with all of its runs, and return its id. If it ``claims`` a sweep, its journal
     says that another sweep has trained them."""
     theirs = Home(place / "theirs")
     files = write_sweep(theirs, settings, answered=answered).files
@@ -235,7 +235,7 @@ def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = Tr
 def test_a_sweep_that_extends_an_imported_one_is_shown_as_imported(
     is_claimed: bool, tmp_path: Path, run: Program
 ) -> None:
-    """Its evidence continues with pairs and runs of somebody else."""
+    """Its evidence continues with pairs and runs of another user."""
     home, wanted = Home(tmp_path / "home"), spec()
     own = write_sweep(home, spec(name="own", sizes=[20, 40])).id
     theirs = brought(tmp_path, home, wanted, claims=own if is_claimed else "")
@@ -288,7 +288,7 @@ def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Pat
 def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
     is_whole: bool, tmp_path: Path, run: Program
 ) -> None:
-    """The sweep is one's own, but its evidence is what somebody else wrote."""
+    """The sweep is one's own, but its evidence is what another user wrote."""
     home, wanted = Home(tmp_path / "home"), spec()
     file, keys = forged(tmp_path, "other-20260101-000000-0000", wanted)
     if not is_whole:

@@ -162,7 +162,7 @@ def unpack(home: Path) -> Path:
 
 
 def unpack_without_id_in_place(home: Path) -> Path:
-    """Somebody else's home comes to lie where one of the user's was."""
+    """Another user's home comes to lie where one of the user's was."""
     subprocess.run(["tar", "-C", home, "--exclude", f"./{ID}", "-cf", home.with_name("home.tar"), "."], check=True)
     shutil.rmtree(home)
     home.mkdir()
@@ -311,7 +311,7 @@ def test_ui_shows_a_home_of_somebody_else_without_their_record(
     monkeypatch.setattr("orchestrator.site.server.until_interrupted", waited.set)
     done = run("ui", "--home", place, "--port", free_port())
     assert waited.is_set(), done
-    assert "MLflow's record in it is not opened" in done.err
+    assert f"MLflow's record in {place} is not opened" in done.err
     assert "Serving all sweeps at" in done.out
 
 

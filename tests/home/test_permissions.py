@@ -219,7 +219,7 @@ def test_a_home_that_others_can_exchange_is_named(command: str, run: Program, tm
         done = run(*words[command], "--home", home)
         assert done.code == 0, done.err
         text = " ".join((done.out + done.err).split())
-    assert f"everybody can write {place}, so other users can put another directory in the place of {home}" in text
+    assert f"everyone can write to {place}, so other users can replace {home}" in text
     assert f"chmod o-w {place}" in text
 
 
@@ -251,4 +251,4 @@ def test_a_home_that_others_cannot_exchange_is_not_named(
     assert caplog.text == ""
     place.chmod(0o777)
     make_home(place / "home")
-    assert "everybody can write" in caplog.text
+    assert "everyone can write to" in caplog.text

@@ -1,4 +1,4 @@
-"""Somebody else who owns a home exchanges its files for links while a command of ours checks and uses them."""
+"""Another user who owns a home replaces its files by links while a command of ours checks and uses them."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_an_archive_has_no_files_of_a_folder_that_a_link_leads_to(
     try:
         export_home(home, file)
     except UserError as error:
-        assert "became a link meanwhile" in str(error)  # noqa: PT017
+        assert "was replaced by a link" in str(error)  # noqa: PT017
         assert not file.exists()
     else:
         with tarfile.open(file) as archive:
@@ -244,7 +244,7 @@ def test_nothing_is_written_through_a_directory_that_somebody_else_exchanged(nam
     with suppress(OSError, ValueError):
         WRITERS[name](path)
     for written in (path.with_name("report.html"), path):
-        with pytest.raises(OSError, match="A link of another user is on the way"):
+        with pytest.raises(OSError, match="The path has a link of another user"):
             replace_whole(written, "other")
     assert [path for path in precious.rglob("*") if path.is_file()] == [precious / name]
     assert (precious / name).read_text() == PRECIOUS

@@ -1,4 +1,4 @@
-"""A home made by somebody else names code: nothing of it runs, and the user's own folders keep working."""
+"""A home made by another user names code: nothing of it runs, and the user's own folders keep working."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def in_folder(folder: Path, *words: object, home: str | None = "results") -> End
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A folder with somebody else's home in ``results``, whose sweep brings code."""
+    """A folder with another user's home in ``results``, whose sweep brings code."""
     sweep = write_sweep(Home(tmp_path / "work" / "results"))
     (sweep.files.directory / ANSWER).write_text("add+prod needs fewer parameters.\n")
     (sweep.files.directory / "evil.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
@@ -126,7 +126,7 @@ def test_a_home_cannot_name_code_in_it_or_in_the_working_directory(foreign: Path
 
 @pytest.mark.parametrize("route", ["plan", "like", "trust"])
 def test_files_of_a_record_cannot_name_code_next_to_them(route: str, foreign: Path, tmp_path: Path) -> None:
-    """A record keeps its search space, and somebody else may have put a module next to it."""
+    """A record keeps its search space, and another user may have put a module next to it."""
     files = foreign / "results" / "artifacts" / "logistic" / ("0" * 32) / "artifacts"
     files.mkdir(parents=True)
     (foreign / "results" / "mlflow.db").touch()
@@ -158,7 +158,7 @@ def test_a_home_cannot_name_code_next_to_where_it_is_read(folder: str, foreign: 
 
 @pytest.mark.parametrize("module", ["evil", "unpacked.evil", "unpacked.package.evil"])
 def test_a_run_in_a_folder_does_not_allow_other_code_in_it(module: str, foreign: Path, tmp_path: Path) -> None:
-    """The user unpacks files of somebody else, a home and a module, in the folder of their own models."""
+    """The user unpacks another user's files, a home and a module, in the folder of their own models."""
     own = tmp_path / "work" / "own_models_here.py"
     own.write_text("from tests.families import LogisticFamily as E\n")
     sys.path.append(str(foreign))
@@ -400,7 +400,7 @@ def test_code_in_a_folder_that_all_can_write_is_not_imported(words: list[str], t
     (tmp_path / "my_models.py").write_text(MODELS)
     tmp_path.chmod(0o1777)
     refused = in_folder(tmp_path, *words, home=None).refused()
-    assert f"everybody can write {tmp_path}" in refused
+    assert f"everyone can write to {tmp_path}" in refused
     tmp_path.chmod(0o755)
     assert in_folder(tmp_path, "plan", "board.yaml", home=None).succeeded()
 

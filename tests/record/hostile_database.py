@@ -1,4 +1,4 @@
-"""MLflow databases as somebody else might have made them: random changes of values, tables, pages and files."""
+"""MLflow databases as another user might have made them: random changes of values, tables, pages and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record in MLflow made by somebody else: no traceback, no hang, and nothing outside the home is touched."""
+"""A record in MLflow made by another user: no traceback, no hang, and nothing outside the home is touched."""
 
 from __future__ import annotations
 

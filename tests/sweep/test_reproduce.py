@@ -91,7 +91,7 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail)
     words = ("reproduce", "helps.yaml", "--profile", "tiny", "--only-table")
     output = command(*words).succeeded()
-    assert "came with an archive, so it does not count as a sweep of yours" in output
+    assert "came with an archive, so it is not counted as yours" in output
     assert {verdict for _, verdict in table(place).values()} == {"not run"}
     output = command(*words[:-1], *UNRECORDED).succeeded()
     [own] = {*Home(place / "results").sweep_ids()} - {*Home(place / "theirs").sweep_ids()}
@@ -103,7 +103,7 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
 
 @pytest.mark.parametrize("where", ["file", "directory", "above"])
 def test_the_table_is_not_written_through_a_link(where: str, place: Path) -> None:
-    """A home that was copied from somebody else may have one."""
+    """A home that was copied from another user may have one."""
     precious = place / "precious"
     precious.mkdir()
     (precious / "table.md").write_text("kept")

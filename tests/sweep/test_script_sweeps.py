@@ -166,7 +166,7 @@ def test_an_interrupted_sweep_can_be_inspected_and_archived(
     run("home", "import", "home.tar", "--home", "other").succeeded()
     assert list((tmp_path / "other").rglob("output.txt"))
     assert not list((tmp_path / "other").rglob("work"))
-    # An archive of somebody else may have such files, and may claim to continue a sweep of this user.
+    # An archive of another user may have such files, and may claim to continue a sweep of this user.
     monkeypatch.setattr("orchestrator.history.archive.WORK", "none")
     run("home", "export", "other.tar").succeeded()
     monkeypatch.setattr("orchestrator.history.archive.WORK", "work")

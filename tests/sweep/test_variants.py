@@ -46,7 +46,7 @@ def test_each_variant_is_a_separate_sweep_and_the_answers_are_compared(place: Pa
     assert f"figure  {figure}" in rest.replace("\n", "")
     assert figure.stat().st_size > 10_000
 
-    # A home that was copied from somebody else may have a link there.
+    # A home that was copied from another user may have a link there.
     (place / "precious").write_text("kept")
     figure.unlink()
     figure.symlink_to(place / "precious")

@@ -1,4 +1,4 @@
-"""Text of somebody else on a terminal: shown, not obeyed."""
+"""Text of another user on a terminal: shown, not obeyed."""
 
 from __future__ import annotations
 

@@ -384,7 +384,11 @@ def continuing(name: str, folder: Path) -> Finding:
     [
         ("Line", "notes", "stopped after step 2, continued at step 3, with the same numbers as an undisturbed run"),
         ("Early", "notes", "stopped after step 2, continued at step 2, with the same numbers"),
-        ("Reseeded", "notes", "continued at step 3, with other numbers than an undisturbed run; for the same, save"),
+        (
+            "Reseeded",
+            "notes",
+            "continued at step 3, with other numbers than an undisturbed run; to get the same numbers",
+        ),
         ("Beginner", "wrong", "after step 2, train began again at step 1, although it got its state as `resume`"),
         ("Silent", "wrong", "train has a parameter `resume`, but a whole run saved no state; call self.save(state)"),
         ("Keeps", "skipped", "train has no parameter `resume`, so a killed run begins again at its first step"),

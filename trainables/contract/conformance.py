@@ -242,8 +242,8 @@ def _resumed_simply(case: Case) -> str:
     if (outcome.curve, outcome.accuracy) == (expected.curve, expected.accuracy):
         return f"{where}, with the same numbers as an undisturbed run"
     return (
-        f"{where}, with other numbers than an undisturbed run; for the same, save the states of the optimizer and of "
-        "the random generators, too"
+        f"{where}, with other numbers than an undisturbed run; to get the same numbers, also save the states of the "
+        "optimizer and of the random generators"
     )
 
 

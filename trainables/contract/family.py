@@ -72,7 +72,7 @@ class Learner(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 - most learners have nothing to end
-        """End whatever the learner has started, such as processes, and free its memory.
+        """End everything that the learner has started, such as processes, and free its memory.
 
         Called once, however the stack ends: finished, stopped, failed, interrupted or continued by another learner. No
         other method is called afterwards.

@@ -21,7 +21,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 def replace_whole(path: Path, content: str | bytes) -> None:
     """Replace a file, link or pipe atomically by a file with this content, as :func:`write_whole`. A link is never
-    followed, also not one that somebody else puts there in this moment."""
+    followed, not even one that another user puts there during the call."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

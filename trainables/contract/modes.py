@@ -53,7 +53,7 @@ class _Modes:
     def __enter__(self) -> None:
         self._settings = _settings()
         self._outer = [read() for read, _ in self._settings]
-        if self._inference is not None:  # Before the own modes, because it changes the mode of gradients, too.
+        if self._inference is not None:  # Before the own modes, because it also changes the mode of gradients.
             self._inference.__exit__(None, None, None)
             self._inference = None
         if self._own is not None:

@@ -144,7 +144,7 @@ def _kind(value: Any) -> str:
 
 
 def restored(tree: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the state of a :class:`Snapshot`, which may come from a file of somebody else. Tensors are on the CPU.
+    """Return the state of a :class:`Snapshot`, which may come from a file of another user. Tensors are on the CPU.
 
     Raises ``ValueError`` unless it is one that :func:`snapshot` makes.
     """
@@ -239,7 +239,7 @@ def checkpoint_content(saved: Saved) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Saved:
-    """Return a checkpoint from its file, which may be of somebody else. Raises ``ValueError`` unless it is one that
+    """Return a checkpoint from its file, which may be of another user. Raises ``ValueError`` unless it is one that
     :func:`checkpoint_content` makes."""
     parts: dict[str, list[Tensor]] = {}
     for part in ("state", "kept"):

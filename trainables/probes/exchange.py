@@ -49,7 +49,7 @@ class Exchange(TransformerProbe):
     How to read it: ``only`` near 1 with ``others`` near 0 shows that the model computes with this component, in these
     directions. ``moved`` near 0 shows that the model does not read the group there: it memorized, separates the groups
     by more than their means, or read the argument in earlier steps. ``moved`` well above ``others`` with a low ``kept``
-    shows a side effect of the shift: on a ring of numbers, a step to the next number changes parity, too. If ``moved``
+    shows a side effect of the shift: on a ring of numbers, a step to the next number also changes parity. If ``moved``
     is near 1 / groups and ``others`` is as high, any shift breaks the model. With two items in a group (parity modulo
     4), even a model that memorized its answers may follow, and ``others`` does not expose this.
 
@@ -155,7 +155,7 @@ def answers_after(
     # Each shifted argument becomes a new token after the vocabulary.
     tokens_MT[row, places] = len(p["token"]) + row
     changed = {"token": torch.cat([p["token"], shifted_MC])}
-    if model.settings.tied and "head_bias" in p:  # A tied head has a column for each new token, too.
+    if model.settings.tied and "head_bias" in p:  # A tied head also has a column for each new token.
         changed["head_bias"] = torch.cat([p["head_bias"], torch.zeros(len(row))])
     logits_MTV = model.logits(tokens_MT, None, **changed)
     chosen: Integers = logits_MTV[row, at, :codes].argmax(dim=-1).numpy()

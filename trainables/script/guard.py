@@ -3,9 +3,9 @@ files, and ends it with everything that it started: when the worker asks, and wh
 
 It runs as a program, ``python -I -S guard.py PLAN``, with nothing but the standard library. It consists of two
 processes. The first only waits for the second, so that Ray, which kills the children of a worker that died, does not
-kill the second. If somebody kills the second, the first ends the script.
+kill the second. If the second is killed, the first ends the script.
 
-The second adopts processes whose parent has ended, so a daemon that leaves the script's session is found, too.
+The second adopts processes whose parent has ended, so it also finds a daemon that has left the script's session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEFT_S = 5.0
 KILLED_S = 10.0
 """Seconds to wait for killed processes, which may hang in the kernel."""
 SEGMENT_BYTES, MOST_SEGMENTS = 1 << 20, 16
-"""Size of a file of output, and number of files that may wait to be read. Then the script waits, too."""
+"""Size of a file of output, and number of files that may wait to be read. At that number, the script waits."""
 LONGEST_LINE = 1 << 16
 FIRST, NEXT = "first", "log"
 """Ends of names of files of output: the first of a process, and the others."""
@@ -248,7 +248,7 @@ class Guard:
 
     def _turn(self, within_s: float, *, is_over: bool = False) -> None:
         """Wait for output, the end of a process, or the worker's request, and handle it. When the script ``is_over``,
-        its last output is written even if nobody has read the rest: the worker may be gone."""
+        its last output is written even if the rest has not been read, because the worker may be gone."""
         assert self._output is not None, "the script was started"
         is_full = not is_over and self._output.is_full()
         streams = [] if is_full else self._streams

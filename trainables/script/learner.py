@@ -35,7 +35,7 @@ POINTS = "points.jsonl"
 POLL_S = 0.02
 """Seconds between polls of a script's output."""
 RESTARTS = 2
-"""Times that a script that somebody has killed is started again without a new point."""
+"""Maximum number of restarts of a killed script without a new point."""
 LAST_LINES = 20
 """Lines of output that an error shows."""
 OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")
@@ -136,7 +136,7 @@ class ScriptLearner(PointLearner):
         yield self._end(diverged_at)
 
     def _attempts(self) -> Iterator[None]:
-        """Yield once for each process to start: again if somebody has killed the last one. Raises
+        """Yield once for each process to start, and again if the last one was killed. Raises
         :class:`ScriptError` if a script failed, or was killed too often without a new point."""
         best = self._last_step
         failures = 0
@@ -360,7 +360,7 @@ def _line(point: TimedPoint) -> str:
 
 
 def _read_points(path: Path) -> list[TimedPoint]:
-    """Return the points in a file, up to the first line that is damaged or of somebody else."""
+    """Return the points in a file, up to the first line that is damaged or of another user."""
     points: list[TimedPoint] = []
     if path.is_symlink() or not path.is_file():
         path.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class ScriptOptions:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Content of the file ``{config}``, by default every setting by name."""
     config_name: str = "config.yaml"
-    """Name of the file ``{config}``. Its content is JSON that every reader of YAML understands, too."""
+    """Name of the file ``{config}``. Its content is JSON, which every reader of YAML understands."""
     tasks: tuple[str, ...] = ()
     """Names of the tasks, by default those of ``accuracy`` or ``score``, or those of the mixes."""
     size_axis: str = "size"

@@ -39,7 +39,7 @@ class Ended:
 
     @property
     def was_killed(self) -> bool:
-        """True if somebody has ended the script, so that it may be started again."""
+        """True if the script was killed, so it may be started again."""
         return (self.code is None or self.code in KILLS) and not (self.error or self.memory)
 
 
@@ -191,7 +191,7 @@ class FileReader:
     def read(self) -> list[str | None]:
         """Return new lines, with None in front if the file was begun again. Raises :class:`NoFileError`."""
         try:
-            # Opening a pipe would otherwise wait until the script opens it, too.
+            # Otherwise, opening a pipe would wait until the script also opens it.
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""ListOps as a task: nested arithmetic modulo a number (arXiv 2505.18369, section 3). See operations.py, too."""
+"""ListOps as a task: nested arithmetic modulo a number (arXiv 2505.18369, section 3). See also operations.py."""
 
 from __future__ import annotations
 

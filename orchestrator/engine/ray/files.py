@@ -50,7 +50,7 @@ def place_for_sessions() -> Path:
 @contextmanager
 def private_directory() -> Iterator[Path]:
     """Yield the path of a temporary directory for a Ray on this machine, which only this user can reach, and remove it
-    after the block. Remove directories of killed processes, too.
+    after the block. Also remove directories of killed processes.
 
     Ray itself creates directories that every user can write, and never removes its logs.
     """
@@ -139,7 +139,7 @@ def fresh_token(directory: Path) -> Iterator[None]:
 
 
 def _use_tokens(variables: Mapping[str, str | None]) -> None:
-    """Set or remove environment variables of Ray's tokens. Ray caches what they specify, so drop that, too."""
+    """Set or remove environment variables of Ray's tokens. Ray caches what they specify, so also drop its cache."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

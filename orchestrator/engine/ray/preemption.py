@@ -16,8 +16,8 @@ POLL_EVERY_S = 2.0
 
 
 def draining_nodes() -> set[str]:
-    """Return the ids of the nodes that are about to go away. Ray has no public function for it; its own trainer calls
-    this one, too."""
+    """Return the ids of the nodes that are about to go away. Ray has no public function for it; its own trainer also
+    calls this one."""
     return set(state.get_draining_nodes())
 
 

@@ -26,7 +26,7 @@ FURTHER: dict[Aim, tuple[Aim, str]] = {
         "This search stopped as soon as the comparison was decided. Locate the transitions, to see how many parameters "
         "each mix needs.",
     ),
-    "factor": ("locate", "This search stopped before it located the transitions. Locate them, too."),
+    "factor": ("locate", "This search stopped before it located the transitions. Now locate them."),
 }
 """For each aim of a search except the last, the aim that goes further, and why."""
 FAILED_SHARE = 0.2
