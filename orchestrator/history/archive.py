@@ -66,7 +66,7 @@ the size of the archive (exported homes have one to ten times), or :data:`LEAST_
 LEFT_OUT = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
 DEEPEST = 12
-"""Directories in each other that are exported. An import refuses fewer."""
+"""Maximum number of nested directories that an export reads. An import accepts fewer."""
 Content = list[tuple[str, bytes, float]]
 """Files by path in the archive, with their content and when they were written."""
 

@@ -492,11 +492,11 @@ def test_a_home_that_another_user_exchanges_is_read(public: Path, home: Home) ->
 def test_trusting_a_home_allows_no_code(home: Home, run: Program, tmp_path: Path) -> None:
     place = unpack(home.root)
     (place / "evil.py").write_text("raise SystemExit(7)\n")
-    assert "No code in it is imported" in run("home", "trust", place).succeeded()
+    assert "Sweeps import no code from it" in run("home", "trust", place).succeeded()
     assert not own_list("folders.jsonl").exists() or str(place) not in own_list("folders.jsonl").read_text()
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "models.py").touch()
-    assert "may import code" in run("home", "trust", tmp_path / "code").succeeded()
+    assert "may now import code" in run("home", "trust", tmp_path / "code").succeeded()
     assert why_foreign(tmp_path / "code") == ""
     assert "is part of a home" in run("home", "trust", next(place.glob("sweeps/*"))).refused()
 

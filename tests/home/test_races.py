@@ -103,7 +103,7 @@ def test_a_file_with_another_name_is_copied_before_it_is_written(
     written = path.read_text()
     assert len(written) >= len("sweep")
     assert written.startswith("a line\n") is name.endswith(".jsonl")
-    assert ("was a hard link: it is a copy now" in caplog.text) is (name != "probes/odd.json")  # Replaced as a whole.
+    assert ("was a hard link. It is now a copy" in caplog.text) is (name != "probes/odd.json")  # Replaced as a whole.
     write(path)
     assert path.stat().st_nlink == 1
 
@@ -296,7 +296,10 @@ def test_a_directory_is_filled_where_it_was_made(what: str, tmp_path: Path) -> N
 def test_no_lock_is_made_in_a_directory_that_somebody_else_exchanged(name: str, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     _of_somebody_else(tmp_path / "exchanged", tmp_path / "precious")
-    with pytest.raises(OSError, match="A link of another user"), locked(tmp_path / "exchanged" / name, 0.1):
+    with (
+        pytest.raises(OSError, match="The path has a link of another user"),
+        locked(tmp_path / "exchanged" / name, 0.1),
+    ):
         pass
     assert list((tmp_path / "precious").iterdir()) == []
     with locked(tmp_path / name), pytest.raises(TimeoutError), locked(tmp_path / name, 0.1):

@@ -66,7 +66,7 @@ def test_a_sweep_says_why_it_ends_with_its_reader(tmp_path: Path) -> None:
     """As with ``run ... | head -20``, which reads past the start of the sweep."""
     code, said = run_into(HEAD, tmp_path)
     assert code == 130
-    assert "The program that reads this output has ended" in said
+    assert "The program that reads this output (such as `head`) has ended" in said
     assert "Continue with" in said
     assert resumes(tmp_path) in said
 
