@@ -33,7 +33,7 @@ PROGRAM = str(Path(__file__).resolve().parents[2])
 MAIN = "__main__"
 """Name of the module of a script or notebook."""
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders in which every package belongs to somebody else."""
+"""Folders in which every package has another author."""
 BUILT_IN = "built-in"
 """Place of a module of Python itself that has no file."""
 INHERITED = "user code"
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 class SourceLoader(SourceFileLoader):
-    """Loads a module from its source alone. A compiled file next to it may have been left there by somebody else."""
+    """Loads a module from its source alone. A compiled file next to it may be another user's."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -162,7 +162,7 @@ def import_code(module_name: str) -> ModuleType:
     """Import a module that the user has named, from an offered folder or from where Python finds it.
 
     May raise any exception of the module, :class:`NameTakenError`, and ``ImportError`` if it is in a folder that
-    everybody can write: other users could put modules there.
+    everyone can write to: other users could put modules there.
     """
     find_offered(module_name)
     if module_name not in sys.modules:
@@ -194,7 +194,7 @@ def find_offered(module_name: str) -> None:
     for place in filter(_is_open_to_all, filter(None, (*_offered, _here))):
         if module_file(Path(place), module_name) is not None:
             raise ImportError(
-                f"everybody can write {place}, so other users can put modules there: take that right away "
+                f"everyone can write to {place}, so other users can put modules there: remove that permission "
                 f"(chmod o-w {shlex.quote(place)}), or move the code"
             )
 
