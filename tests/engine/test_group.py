@@ -83,7 +83,7 @@ def test_processes_keep_the_contract_with_a_group(check: Callable[[Bench], None]
     check(Bench(lambda _: InGroup(ProcessEngine()), tmp_path / "home"))
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @every_check
 def test_ray_keeps_the_contract_with_a_group(
     check: Callable[[Bench], None], tmp_path: Path, session: RaySession

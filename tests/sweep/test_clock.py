@@ -95,7 +95,7 @@ def busy(cores: int) -> Iterator[None]:
 
 
 @needs_native_step
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_real_sweep_of_two_slots_repeats_on_a_busy_machine(tmp_path: Path) -> None:
     spec = load_space("add_vs_add_prod", "smoke", ["seeds=5", "sizes=[8,12,16,24]", "settings.training.steps=300"])
     run_here(spec, tmp_path / "idle", engine="ray")
