@@ -9,11 +9,11 @@ prove that: if the home was copied, cloned or unpacked, its author wrote them. S
 - Scripts and MLflow open files by their paths, so they also need a home that only this user can write
   (:func:`orchestrator.system.permissions.shared_words`).
 
-A home stays own if its path stays the same, on every machine with this user's list, or if its directory stays the
-same: it was renamed or moved within a disk. The user runs ``home trust`` once for a copy, a backup that was restored
-elsewhere, or in a container without the list. Neither the id nor the list is enough alone: a copy has the same id, and
-another user's home may later have the path of an own one. Files that the user copies *into* an own home count as
-theirs.
+A home stays own if its path stays the same, on every machine with this user's list, or if its file :data:`ID` stays the
+same: it was renamed or moved within a disk. In another user's directory, the file must be the same. The user runs
+``home trust`` once for a copy, a backup that was restored elsewhere, or in a container without the list. Neither the id
+nor the list is enough alone: a copy has the same id, and another user's home may later have the path of an own one.
+Files that the user copies *into* an own home count as theirs.
 
 Homes of versions without ids must also be trusted once. Without that, every archive that another user packed without
 an id would become own.
@@ -48,12 +48,22 @@ PARTS = ("sweeps", "runs", "claims", "artifacts", DATABASE, LINES)
 
 
 class Place(NamedTuple):
-    """An entry of the list: the id of a home, and where it is."""
+    """An entry of the list: the id of a home, its path, and which file :data:`ID` is there.
+
+    A file keeps its number and the time of its last change when the home is renamed. No user can choose that time, so a
+    copy that gets the number of a deleted file has another one. All three are 0 while a command writes the file.
+    """
 
     id: str
     path: str
-    device: int
-    inode: int
+    device: int = 0
+    inode: int = 0
+    changed_ns: int = 0
+
+    @property
+    def file(self) -> tuple[int, int, int]:
+        """Which file it is, or zeros if that is unknown."""
+        return self.device, self.inode, self.changed_ns
 
 
 def homes_list() -> Path:
@@ -77,10 +87,9 @@ def why_foreign(root: Path) -> str:
     without any part of a home, if it belongs to this user or root. Raises ``OSError`` if it cannot be read."""
     if not root.is_dir():
         return ""
-    here = _place_of(root, _id_of(root))
-    if _is_listed(here):
+    here, owner = _place_of(root), root.stat().st_uid
+    if _is_listed(here, same_file=owner not in (0, os.getuid())):
         return ""
-    owner = root.stat().st_uid
     if owner not in (0, os.getuid()):
         return f"it belongs to another user ({user_name(owner)})"
     if not is_home(root):
@@ -111,7 +120,8 @@ def list_as_own(root: Path, warn: Callable[[str], object] = log.warning) -> None
     the home cannot be written."""
     check_own(root)
     # In a new home, an id is not ours: an author who knows it could put another home in this place one day.
-    if flaw := _note(root, _id_of(root) if _is_listed(_place_of(root, _id_of(root))) else ""):
+    here = _place_of(root)
+    if flaw := _note(root, here.id if _is_listed(here) else ""):
         trust = command_line("home", "trust", root)
         warn(f"{flaw}. Until then, later commands only read {root}. To continue there: `{trust}`")
 
@@ -120,7 +130,7 @@ def trust_home(root: Path) -> str:
     """List an existing directory as a home of this user, as they ask. Return a warning if another user can write it, or
     "". Raises :class:`UserError` if it cannot be listed, and ``OSError`` if the home cannot be written."""
     Home(root).check_links()
-    if flaw := _note(root, _id_of(root)):
+    if flaw := _note(root, _place_of(root).id):
         raise UserError(flaw)
     words = shared_words(root)
     return f"{root} {words}: what they write there counts as yours" if words else ""
@@ -133,38 +143,47 @@ def _note(root: Path, known: str) -> str:
     The id is listed before it is written, so a command that reads it finds it in the list. If two commands begin a home
     at the same time, both ids are listed, and the one written last counts.
     """
-    here = _place_of(root, known or secrets.token_hex(16))
+    here = Place(known or secrets.token_hex(16), str(root.resolve()))
+    if not _is_listed(here) and (flaw := _add(here)):
+        return flaw
+    if not known:
+        replace_whole(root / ID, here.id)
+    written = _place_of(root)
+    return "" if written in _known() else _add(written)
+
+
+def _add(place: Place) -> str:
+    """Add an entry to the list. Return why that is not possible, with a remedy, or ""."""
     path = homes_list()
     try:
-        if here not in _known():
-            add_to_list(path, here)
-        flaw = list_flaw(path)
+        add_to_list(path, place)
+        return list_flaw(path)
     except OSError as error:
-        flaw = f"{path} cannot be written ({error.strerror}): name a directory of yours in {VARIABLE}, and keep it"
-    if not flaw and not known:
-        replace_whole(root / ID, here.id)
-    return flaw
+        return f"{path} cannot be written ({error.strerror}): name a directory of yours in {VARIABLE}, and keep it"
 
 
-def _is_listed(here: Place) -> bool:
-    """Return True if the list has a home with this id at this path, or with this directory at another."""
+def _is_listed(here: Place, *, same_file: bool = False) -> bool:
+    """Return True if the list has a home with this id and this file, or, unless it must be the ``same_file``, at this
+    path."""
     same_id = [known for known in _known() if known.id == here.id]
-    return any(known.path == here.path or (known.device, known.inode) == (here.device, here.inode) for known in same_id)
+    return any(
+        (known.path == here.path and not same_file) or (known.file == here.file and here.inode > 0) for known in same_id
+    )
 
 
 def _known() -> list[Place]:
-    return [Place(*value) for value in read_list(homes_list()) if isinstance(value, list) and len(value) == 4]
+    """Return the entries of the list. Those of earlier versions have the number of a directory in place of a file's."""
+    entries = [value for value in read_list(homes_list()) if isinstance(value, list) and len(value) in (4, 5)]
+    return [Place(*value) if len(value) == 5 else Place(*value[:2]) for value in entries]
 
 
-def _place_of(root: Path, identity: str) -> Place:
-    status = root.stat()
-    return Place(identity, str(root.resolve()), status.st_dev, status.st_ino)
-
-
-def _id_of(root: Path) -> str:
-    """Return the id in a home, or "" if there is none."""
+def _place_of(root: Path) -> Place:
+    """Return where a home is, with its id, or "" if it has none."""
+    path = str(root.resolve())
     try:
-        text = read_text(root / ID, 100)
+        text, status = read_text(root / ID, 100), os.lstat(root / ID)
     except (FileNotFoundError, IsADirectoryError, ValueError):
-        return ""
-    return text if PATTERN.fullmatch(text) else ""
+        return Place("", path)
+    if not PATTERN.fullmatch(text):
+        return Place("", path)
+    return Place(text, path, status.st_dev, status.st_ino, status.st_ctime_ns)

@@ -250,6 +250,25 @@ def test_runs_of_a_home_of_somebody_else_are_taken_as_imported(
     assert sweep.imported
 
 
+def test_a_copy_that_gets_the_number_of_a_deleted_file_is_read(home: Home) -> None:
+    """A disk gives the numbers of deleted files and directories to new ones. Only the list shows this one."""
+    place = copy(home.root)
+    shutil.rmtree(home.root)
+    number = (place / ID).stat().st_ino
+    lines = [json.loads(line) for line in homes_list().read_text().splitlines()]
+    assert [len(line) for line in lines] == [5, 5]  # Before the id was written, and after.
+    homes_list().write_text("".join(f"{json.dumps([*line[:3], number, line[4]])}\n" for line in lines))
+    assert why_foreign(place) == f"it is a copy of {home.root}, or was moved from there"
+
+
+def test_a_list_of_earlier_versions_counts_by_paths(home: Home) -> None:
+    [_, line] = [json.loads(line) for line in homes_list().read_text().splitlines()]
+    status = home.root.stat()
+    homes_list().write_text(f"{json.dumps([*line[:2], status.st_dev, status.st_ino])}\n")
+    assert why_foreign(home.root) == ""
+    assert "was moved from there" in why_foreign(move(home.root))
+
+
 def test_a_home_on_another_disk_is_read(home: Home, tmp_path: Path) -> None:
     with mounted(tmp_path / "disk") as disk:
         place = Path(shutil.move(home.root, disk / "results"))
@@ -487,6 +506,22 @@ def test_a_home_that_another_user_exchanges_is_read(public: Path, home: Home) ->
 
     as_user(OTHER, act)
     assert "another user" in why_foreign(public / "results")
+
+
+@needs_root
+def test_another_user_cannot_put_a_copy_in_the_place_of_a_home(public: Path, home: Home) -> None:
+    place = public / "results"
+    shutil.move(home.root, place)
+    trust_home(place)
+    shutil.copytree(place, public / "copy")
+    shutil.rmtree(place)
+    subprocess.run(["chown", "-R", f"{OTHER}:{OTHER}", public / "copy"], check=True)
+    (public / "copy").rename(place)
+    assert "another user" in why_foreign(place)
+    trust_home(place)
+    assert why_foreign(place) == ""
+    (place / ID).chmod(0o640)  # It may as well have been written.
+    assert "another user" in why_foreign(place)
 
 
 def test_trusting_a_home_allows_no_code(home: Home, run: Program, tmp_path: Path) -> None:
