@@ -365,7 +365,10 @@ def _is_close(one: Scalar, other: Scalar) -> bool:
     numbers = [value for value in (one, other) if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < 2:
         return one == other
-    return math.isclose(*numbers, rel_tol=CLOSE, abs_tol=CLOSE / 5)
+    try:
+        return math.isclose(*numbers, rel_tol=CLOSE, abs_tol=CLOSE / 5)
+    except OverflowError:  # An integer that is larger than every float.
+        return one == other
 
 
 def outcome_differences(run: FileRun, outcome: Outcome) -> list[str]:

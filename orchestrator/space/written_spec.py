@@ -41,6 +41,8 @@ MOST_LOOKS = 1_000
 """Maximum number of earlier analyses of a comparison's runs."""
 MOST_MIXES = 500
 """Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
+MOST_ARMS = 10_000
+"""Maximum number of mixes under all recipes together."""
 LISTED = Field(strict=False)
 """A tuple that may be written as a list."""
 
@@ -147,7 +149,12 @@ class WrittenSpec(BaseModel):
         if len(value) > MOST_MIXES:
             raise ValueError(f"there are {len(value):,} mixes, and a sweep may have {MOST_MIXES}")
         value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
-        value = with_recipes(value, info.data.get("recipes", {}))
+        recipes = info.data.get("recipes", {})
+        if len(value) * len(recipes) > MOST_ARMS:
+            raise ValueError(
+                f"{len(value):,} mixes under {len(recipes):,} recipes are more than {MOST_ARMS:,} together"
+            )
+        value = with_recipes(value, recipes)
         if twice := _first_repeated(mix.name for mix in value):
             raise ValueError(f"the mix {twice} is named twice")
         return value

@@ -92,6 +92,7 @@ def _set(*path: str | int, to: object) -> Change:
     [
         (_set("claims", "transitions", 1, "evidence", to=80.0), "evidence of add in add+prod"),
         (_set("claims", "transitions", 0, "transition", to=20.0), "transition of add in add"),
+        (_set("claims", "transitions", 0, "transition", to=10**400), "transition of add in add"),
         (_set("claims", "transitions", 0, "verdict", to="below"), "verdict of add in add"),
         (_set("claims", "answer", 0, to="PROD helps."), "the answer does not say: PROD helps."),
         (lambda data: data["claims"]["answer"].reverse(), "another order"),

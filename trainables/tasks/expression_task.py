@@ -21,6 +21,8 @@ from trainables.transformer.vocabulary import ExpressionVocabulary
 DEEPEST = 64
 MOST_TUPLES = 2**22
 """Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
+MOST_ARGUMENTS = 22
+"""Maximum of ``max_arguments``: even of two values, more make more than :data:`MOST_TUPLES` tuples."""
 MOST_EXAMPLES = 10**8
 """Maximum number of expressions, about two gigabytes of text."""
 MOST_ASKED = 2**20
@@ -81,7 +83,8 @@ class ExpressionTask(ABC):
 
     def __post_init__(self) -> None:
         self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
-        self._require("max_arguments", self.max_arguments >= 2, "at least 2")
+        rule = f"at least 2 and at most {MOST_ARGUMENTS}"
+        self._require("max_arguments", 2 <= self.max_arguments <= MOST_ARGUMENTS, rule)
         self._require("nesting", 0 <= self.nesting <= 1, "from 0 to 1")
         least, most = HELD_OUT_RANGE
         self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
