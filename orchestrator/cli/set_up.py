@@ -17,7 +17,7 @@ from rich.text import Text
 
 from orchestrator.cli.options import HomeOption, resolve, wide_console, with_options
 from orchestrator.doctor.machine import Grade, examined, machine_checks, place_of_tests
-from orchestrator.forecast.cost_estimate import run_seconds
+from orchestrator.forecast.cost_estimate import search_seconds
 from orchestrator.forecast.simulation import compare_searchers
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
@@ -264,4 +264,4 @@ def _problem(
     spec = resolve(space, options)
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
-    return problem_of(spec), methods, run_seconds(spec)
+    return problem_of(spec), methods, search_seconds(spec)

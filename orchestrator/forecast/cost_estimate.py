@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from orchestrator.forecast.rehearsals import rehearse
+from orchestrator.jobs.timetable import typical_seconds
 from orchestrator.search.base import AUTO, Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
@@ -92,7 +93,7 @@ def estimate_cost(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = 
     family = spec.make_family()
     seconds = run_seconds(spec)
     stacks = StackSizes(spec, hardware)
-    rehearsals = rehearse(spec, seconds)
+    rehearsals = rehearse(spec, search_seconds(spec))
     at_once = int(min(stacks_at_once(spec, hardware), most_at_once))
     sizes = tuple(
         SizeCost(
@@ -152,6 +153,19 @@ def run_seconds(spec: SweepSpec) -> dict[int, float]:
     """Return the maximum seconds of a run by size, at typical rates."""
     family = spec.make_family()
     return {size: max(_seconds(spec, family, phases) for phases in _phases(spec, size)) for size in spec.sizes}
+
+
+def search_seconds(spec: SweepSpec) -> dict[int, float]:
+    """Return the maximum seconds of a run by size as a search counts them: of a typical core, if the family knows its
+    speed (:func:`orchestrator.space.runs.search_points`)."""
+    family = spec.make_family()
+    speed = family.typical_speed(spec.resources.device)
+    if speed is None:
+        return run_seconds(spec)
+    return {
+        size: max(sum(typical_seconds(family, speed, run) for run in phases) for phases in _phases(spec, size))
+        for size in spec.sizes
+    }
 
 
 def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:

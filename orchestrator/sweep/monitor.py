@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import TableRun
-from orchestrator.forecast.cost_estimate import STARTUP_S
+from orchestrator.forecast.cost_estimate import STARTUP_S, search_seconds
 from orchestrator.forecast.rehearsals import played_to_the_end
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.words.findings import out_of_reach
@@ -49,6 +49,7 @@ class Monitor:
         self._plan = plan
         self._warning = warning
         self._expected = expected
+        self._costs = search_seconds(plan.sweep.spec)
         self._begun = time.monotonic()
         self._family = plan.sweep.spec.make_family()
         self._left: tuple[tuple[int, int], float, float] | None = None
@@ -161,11 +162,10 @@ class Monitor:
         basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S)
         if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
-            slowdown = max(1.0, passed / computed) if computed else by_rate or 1.0
             planned = sum(self._expected.get(run.config.size, 0.0) for run in ended if not run.trained_for)
             self._planned_pace = passed / planned if planned and computed else by_rate
-            workers = self._workers
-            seconds = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
+            pace = (self._planned_pace or 1.0) / self._workers
+            seconds = time_left(self._searcher, self._training, self._expected, self._costs, pace=pace)
             self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
@@ -189,23 +189,20 @@ def time_left(
     searcher: Searcher,
     training: Sequence[tuple[Request, float]],
     expected: Mapping[int, float],
+    costs: Mapping[int, float],
     *,
-    workers: int,
-    slowdown: float = 1.0,
+    pace: float = 1.0,
 ) -> float:
     """Return the seconds left of a sweep, from a copy of its searcher that is run to its end. It assumes that runs
     learn above their mix's currently known transition, and do not learn below it.
 
     Args:
         training: Runs in training, each with its share of remaining steps, in [0, 1].
-        expected: Seconds of computation of a run by size, corrected with the runs that ended.
-        workers: Number of runs or stacks that train at the same time.
-        slowdown: Seconds that pass per second of computation.
+        expected: Seconds of a run by size.
+        costs: Seconds of a run by size as the search counts them.
+        pace: Seconds that pass for each expected second of a run: fewer if several train at the same time.
     """
-    costs = {request: seen.cost for request, seen in searcher.results.items() if seen is not None and seen.cost > 0}
-    foreseen = sum(expected[request.size] for request in costs)
-    pace = slowdown * (sum(costs.values()) / foreseen if foreseen else 1.0) / workers
-    to_come = played_to_the_end(searcher.branch(), _transitions(searcher), expected)
+    to_come = played_to_the_end(searcher.branch(), _transitions(searcher), costs)
     now = sum(share * expected[request.size] for request, share in training)
     return pace * (now + sum(runs * expected[size] for size, runs in to_come.items()))
 

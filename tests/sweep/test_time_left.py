@@ -25,17 +25,26 @@ def grid() -> Searcher:
     return METHODS["grid"](Problem(("add",), (8, 16, 32), (0, 1)))
 
 
-@pytest.mark.parametrize("slower", [1, 3])
-def test_the_time_left_of_a_grid_follows_from_the_ended_runs(slower: int) -> None:
+def test_the_time_left_of_a_grid_follows_from_the_ended_runs() -> None:
     """Of six runs that are expected to take a second a unit, two have ended and one is half done."""
     searcher = grid()
     for request in searcher.ask(3)[:2]:
-        searcher.tell(request, request.point(0.2, 0.1, float(slower * request.size)))
+        searcher.tell(request, request.point(0.2, 0.1, 3.0))
     (half,) = searcher.pending
     left = sum(request.size for request in grid().ask(6)) - sum(run.size for run in searcher.results) - half.size / 2
-    result = time_left(searcher, [(half, 0.5)], EXPECTED, workers=1)
-    assert result == pytest.approx(slower * left)
-    assert time_left(searcher, [(half, 0.5)], EXPECTED, workers=2, slowdown=4) == 2 * result
+    assert time_left(searcher, [(half, 0.5)], EXPECTED, EXPECTED) == pytest.approx(left)
+    assert time_left(searcher, [(half, 0.5)], EXPECTED, EXPECTED, pace=3 / 2) == pytest.approx(1.5 * left)
+
+
+def test_a_budget_is_used_up_by_what_the_search_counts() -> None:
+    """This machine takes ten times as long as the typical core whose seconds the budget is in."""
+    problem = Problem(("add",), (8, 16, 32), tuple(range(20)))
+    budget = {"max_cost": 100.0}
+    typical, here = EXPECTED, {size: 10 * seconds for size, seconds in EXPECTED.items()}
+    quick = time_left(METHODS["pairs"](problem, **budget), [], typical, typical)
+    slow = time_left(METHODS["pairs"](problem, **budget), [], here, typical)
+    assert slow == pytest.approx(10 * quick)
+    assert time_left(METHODS["pairs"](problem, **budget), [], here, here) < slow
 
 
 def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

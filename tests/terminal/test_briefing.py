@@ -86,6 +86,17 @@ def test_a_sweep_is_expected_to_take_longer_if_torch_trains(monkeypatch: pytest.
     assert estimate_cost(wanted, machine).seconds_at_best > 2 * fast
 
 
+def test_torch_is_expected_to_train_the_same_runs_as_the_native_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget of the search is in seconds of a core with the native step, on every machine."""
+    machine = Hardware(2, 16)
+    wanted = choose_stacks(load_space("add_vs_add_prod", "quick", hardware=machine), machine)
+    native_plan = estimate_cost(wanted, machine)
+    monkeypatch.setattr(native, "library", lambda: None)
+    torch_plan = estimate_cost(wanted, machine)
+    assert (torch_plan.runs_at_best, torch_plan.runs_at_worst) == (native_plan.runs_at_best, native_plan.runs_at_worst)
+    assert torch_plan.seconds_at_worst > 2 * native_plan.seconds_at_worst
+
+
 def test_the_estimate_of_a_comparison_spans_equal_and_different_mixes() -> None:
     """On flat sums, six sweeps of `quick` took 10 to 18 runs (tests/bench/results/flat.md); equal mixes take more."""
     machine = Hardware(2, 8)
