@@ -184,7 +184,7 @@ def machine_part() -> CheckResult:
 def home_directory(home: Path) -> CheckResult:
     """Check the home's owner, its free space, who could replace it, and the time to flush a file."""
     if why := why_foreign(home):
-        text = f"{home} is not known as a home of yours ({why}), so its sweeps are only read"
+        text = f"{home} is not listed as a home of yours ({why}), so its sweeps are read-only"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
     make_home(home, warn=lambda warning: None)  # The result says so.
     free = shutil.disk_usage(home).free / GB

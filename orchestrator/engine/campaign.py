@@ -142,10 +142,10 @@ class Campaign(Work):
         return self._queue.drop_unwanted()
 
     def _drop_taken_back(self) -> None:
-        """Drop runs that the plan does not want any more because of an outcome."""
+        """Drop runs that the plan no longer wants because of an outcome."""
         if self.plan.takes_back() and (count := self.drop_unwanted()):
             many = "1 run in training is" if count == 1 else f"{count} runs in training are"
-            log.info(f"{many} not needed any more and will stop{', with checkpoints' if self.runs_resume else ''}")
+            log.info(f"{many} no longer needed and will stop{', with checkpoints' if self.runs_resume else ''}")
 
     def next_stack(self) -> Stack | None:
         stack = None

@@ -20,7 +20,7 @@ class Retries:
     def __init__(self) -> None:
         self._failures: Counter[str] = Counter()
         self._machine_errors: Counter[str] = Counter()
-        """Machine errors of each stack in a row."""
+        """Consecutive machine errors of each stack."""
         self._reached: dict[str, int] = {}
         """The furthest step at which a machine error met each stack."""
         self._paused_until = 0.0

@@ -1,4 +1,4 @@
-"""Sweeps and their finished runs, shared by engine, record and report. An unreadable sweep does not affect others."""
+"""Sweeps on disk, with their finished runs. An unreadable sweep does not affect others."""
 
 from __future__ import annotations
 

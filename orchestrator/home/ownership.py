@@ -108,7 +108,7 @@ def check_own(root: Path) -> None:
     trust = command_line("home", "trust", root)
     export = command_line("home", "export", "FILE.tar.gz", "--home", root)
     raise UserError(
-        f"{root} is not known as a home of yours ({why}), so it is only read. If it is yours, or you trust everyone "
+        f"{root} is not listed as a home of yours ({why}), so it is read-only. If it is yours, or you trust everyone "
         f"who wrote it, run this once: `{trust}`. Otherwise import its sweeps into a home of yours, where they are "
         f"shown as imported: `{export}`, then `{command_line('home', 'import', 'FILE.tar.gz')}`"
     )

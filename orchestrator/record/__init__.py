@@ -1,4 +1,4 @@
-"""Record of a sweep in MLflow."""
+"""Records of sweeps, in MLflow or another tracker."""
 
 import os
 

@@ -36,6 +36,7 @@ YAML_WORDS = {
     "Input should be": "must be",
     "String should": "must",
     "a valid array": "a list",
+    "a valid integer": "a whole number",
     "an object": "a mapping",
 }
 """Pydantic's words, and ours for the end of a sentence about a key."""

@@ -182,7 +182,7 @@ class _Sweeps:
     def _sweep(self, attempt: Attempt) -> Generator[Campaign, None, Answer]:
         options, invocation = attempt.options, self._invocation
         if invocation.limit.is_over:
-            raise SweepError("not begun, because the command reached its time limit")
+            raise SweepError("not started: the command reached its time limit")
         attempt.announce()
         spec = attempt.spec.refreshed()
         home = Home(options.home.resolve())

@@ -45,7 +45,9 @@ class SpaceOptions:
     """Options that select a sweep of a search space."""
 
     profile: str | None = option(
-        None, help="Use this profile; by default, the first that fits the machine (usually laptop_fair)."
+        None,
+        metavar="NAME",
+        help="Use this profile. By default, the first that fits the machine and need not be named; `plan` says which.",
     )
     variant: str | None = option(None, metavar="NAME", help="Run this variant of the search space.")
     overrides: list[str] = option(

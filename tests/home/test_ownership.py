@@ -300,7 +300,7 @@ def test_no_command_writes_in_a_home_of_somebody_else(words: list[str], home: Ho
     export_home(home, Path("home.tar.gz"))
     place = unpack(home.root)
     before = content(place)
-    assert f"{place} is not known as a home of yours" in run(*words, "--home", place).refused()
+    assert f"{place} is not listed as a home of yours" in run(*words, "--home", place).refused()
     assert content(place) == before
     assert not (place / "mlflow.db").exists()
 
@@ -388,7 +388,7 @@ def test_a_list_that_cannot_be_written_stops_no_sweep_and_is_said(
         out = run("run", "given.yaml", "--engine=local", "--home", "results").succeeded()
         assert f"name a directory of yours in {VARIABLE}" in " ".join(out.split())
         assert f"name a directory of yours in {VARIABLE}" in run("home", "trust", "results").refused()
-        assert "not known as a home of yours" in run("run", "given.yaml", "--resume", "--home", "results").refused()
+        assert "not listed as a home of yours" in run("run", "given.yaml", "--resume", "--home", "results").refused()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
     run("home", "trust", "results").succeeded()
     run("run", "given.yaml", "--engine=local", "--resume", "--home", "results").succeeded()

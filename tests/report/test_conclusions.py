@@ -72,7 +72,7 @@ def test_crossing_curves_are_reported_with_the_sizes_on_either_side() -> None:
     assert (conclusion.place.mix.sizes, conclusion.contrary.mix.sizes) == ((16,), (8,))
     assert sentence(given, given.mix(MIX)) == (
         "At units 16, add+prod models learned add more often than add models: 14 of 14 against 0 of 14. "
-        "At units 8 it is the other way round: 0 of 3 against 3 of 3."
+        "At units 8 it is the other way around: 0 of 3 against 3 of 3."
     )
 
 

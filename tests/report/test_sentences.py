@@ -166,7 +166,7 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
             f"{learned} of {tried}" for learned, tried in [*inside[:2], *(side[:2] for side in larger), *inside[2:]]
         ]
         assert re.findall(r"\d+ of \d+", text) == counts
-        tried, is_contrary = own[2] | other[2], "the other way round" in text
+        tried, is_contrary = own[2] | other[2], "the other way around" in text
         assert {end for ends in ranges for end in ends} <= tried
         if comparison.decided is None:
             assert text.startswith("No difference between add+prod and add has been shown yet: ")

@@ -44,8 +44,8 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
             "there are 4,000 mixes, and a sweep may have 500",
         ),
         (
-            f"recipes={{{', '.join(f'r{number}: {{}}' for number in range(30_000))}}}",
-            "2 mixes under 30,000 recipes are more than 10,000 together",
+            f"recipes={{{', '.join(f'r{number}: {{}}' for number in range(6_000))}}}",
+            "2 mixes under 6,000 recipes are more than 10,000 together",
         ),
         ("trials=3", "Did you mean tune.trials?"),
         ("training.step=3", "Did you mean settings.training.steps?"),

@@ -63,7 +63,7 @@ def test_a_whole_number_with_an_exponent(written: str, workplace: Path) -> None:
 @pytest.mark.parametrize("written", ["1.5", "1e-3", "1e300", ".inf", "true"])
 def test_a_number_that_is_not_whole_stays_a_mistake(written: str, workplace: Path) -> None:
     (workplace / "units.yaml").write_text(f"{UNITS}settings: {{steps: {written}}}\n")
-    with pytest.raises(UserError, match=r"settings\.steps: must be a valid integer"):
+    with pytest.raises(UserError, match=r"settings\.steps: must be a whole number"):
         load_space("units.yaml")
 
 

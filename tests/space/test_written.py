@@ -23,11 +23,11 @@ from tests.sweep.sweeps import spec
     ("update", "why"),
     [
         ({"sizes": (8, 4)}, r"sizes must be ascending and distinct, got \[8, 4\]"),
-        ({"seeds": 2.5}, r"seeds: must be a valid integer; got 2\.5"),
+        ({"seeds": 2.5}, r"seeds: must be a whole number; got 2\.5"),
         ({"seed": -1}, "seed: must be greater than or equal to 0"),
         ({"seedz": 4}, "seedz: there is no such key. Did you mean 'seed'"),
         ({"question": None}, "question: must be a valid string"),
-        ({"settings": LogisticSettings(steps="4")}, "settings.steps: must be a valid integer"),  # type: ignore[arg-type]
+        ({"settings": LogisticSettings(steps="4")}, "settings.steps: must be a whole number"),  # type: ignore[arg-type]
         ({"resources": Resources.model_construct(retries=-1)}, "retries: must be greater than or equal to 0"),
     ],
 )

@@ -112,7 +112,7 @@ def test_defaults_have_the_types_that_the_stored_sweep_will_have() -> None:
 def test_a_default_that_could_not_be_read_back_is_refused_where_it_enters(workplace: Path) -> None:
     text = UNITS.replace("tests.families:LogisticFamily", f"{__name__}:WrongFamily")
     Path("wrong.yaml").write_text(text)
-    with pytest.raises(UserError, match=r"wrong\.yaml.*settings\.width: must be a valid integer; got 0\.5"):
+    with pytest.raises(UserError, match=r"wrong\.yaml.*settings\.width: must be a whole number; got 0\.5"):
         load_space("wrong.yaml")
 
 

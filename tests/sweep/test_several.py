@@ -135,7 +135,7 @@ def test_a_time_limit_is_that_of_the_command(workplace: Path) -> None:
     assert done.code == 1
     assert "first: first-" in done.err
     assert "reached its time limit of 4 s" in done.err
-    assert "second: not begun, because the command reached its time limit" in done.err
+    assert "second: not started: the command reached its time limit" in done.err
     assert "2 of 2 sweeps have no answer: first, second" in done.err
     assert sweeps(workplace / "results").keys() == {"first"}
 

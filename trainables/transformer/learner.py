@@ -175,7 +175,7 @@ class TransformerLearner(Learner):
         self._training_step = notes["training_step"]
         if self._training_step == NATIVE and not self._can_train():
             where = f"a {self._device.type} device without it cannot continue them"
-            remedy = "resume on a CPU (--gpu-fraction 0) that `doctor` calls native"
+            remedy = "resume on a CPU (--gpu-fraction 0) where `doctor` does not say that it is missing"
             raise OtherStepError(f"the native step began these runs, and {where}: {remedy}")
         self._step = notes["step"]
         self._evaluated = notes.get("evaluated", self._step)  # Older checkpoints were all written at an evaluation.

@@ -81,7 +81,7 @@ def _contrary_sentence(answer: Answer, conclusion: Conclusion) -> tuple[str, ...
     if conclusion.contrary is None:
         return ()
     counts = f"{conclusion.contrary.mix} against {conclusion.contrary.baseline}"
-    return (f"At {_place_words(answer, conclusion.contrary)} it is the other way round: {counts}.",)
+    return (f"At {_place_words(answer, conclusion.contrary)} it is the other way around: {counts}.",)
 
 
 def _larger_words(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
@@ -256,12 +256,12 @@ def caveats(answer: Answer) -> tuple[str, ...]:
 
 
 def late_words(name: str, given_up: GivenUp, learned: str) -> str:
-    """Return how many runs of a mix were given up, and how many of those trained on ``learned`` in the end."""
+    """Return how many runs of a mix were given up, and how many of those that trained to the end ``learned``."""
     text = f"{counted(given_up.runs, 'run')} of {name} {'was' if given_up.runs == 1 else 'were'} given up early"
     if not given_up.whole:
-        return f"{text}, and none of them was trained on to see whether it {learned} late."
+        return f"{text}, and none of them was trained to the end to see whether it {learned} late."
     as_given_up = f"; still, {'it counts' if given_up.late == 1 else 'they count'} as given up" if given_up.late else ""
-    return f"{text}. {given_up.whole} of them trained on, and {given_up.late} {learned} late{as_given_up}."
+    return f"{text}. {given_up.whole} of them trained to the end, and {given_up.late} {learned} late{as_given_up}."
 
 
 def looks_words(mix: str, baseline: str, looks: int) -> str:
