@@ -29,7 +29,7 @@ from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import entries, is_directory, opened_directory
-from orchestrator.system.permissions import closing, writable_by_others
+from orchestrator.system.permissions import closing_words, open_words, writable_by_others
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
 
@@ -100,9 +100,8 @@ def _trust(folder: Path) -> str:
     if is_in_sweep(folder):
         raise UserError(f"{folder} is part of a home, from which no code is imported: copy the code elsewhere")
     if open_place := writable_by_others(folder):
-        raise UserError(
-            f"other users can write {open_place}: remove that permission ({closing(open_place)}), or move it"
-        )
+        remedy = closing_words(open_place, "move the code to a folder of yours")
+        raise UserError(f"{open_words(open_place)}, so it is not imported from: {remedy}")
     trust(folder)
     return f"sweeps may now import code from {folder}; {list_path()} lists all such folders"
 

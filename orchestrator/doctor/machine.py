@@ -38,7 +38,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import private_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.system.permissions import closing, shared_words, writable_by_others
+from orchestrator.system.permissions import closing, is_of_another, open_words, shared_words, writable_by_others
 from orchestrator.system.text import first_of
 from trainables.transformer.native import missing
 
@@ -249,7 +249,8 @@ def files_of_home(home: Path) -> CheckResult:
         text = f"{first_of(things)}. These are not used"
         return wrong(text, "if you did not make them, find out who did; then delete them")
     if place := writable_by_others(home):
-        return slow(f"other users can write {place}, so they can change results", closing(place))
+        remedy = "move it to a directory of yours" if is_of_another(place.stat()) else closing(place)
+        return slow(f"{open_words(place)}, so results can be changed", remedy)
     if problems := unreadable_things(Home(home)):
         return slow(first_of(problems), "`sweeps` names each problem and its remedy")
     return ok(f"{home} has no links, no foreign names and no unreadable sweeps")

@@ -39,7 +39,7 @@ def exchange_warning(root: Path) -> str:
     A directory that a group can write does not count, because a group may share its homes.
     """
     root = root.resolve()
-    place = next((place for place in places_of_others(root, groups=False) if place != root), None)
+    place = next((place for place in places_of_others(root, teams=False) if place != root), None)
     if place is None:
         return ""
     return (

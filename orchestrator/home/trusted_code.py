@@ -4,7 +4,8 @@ A sweep names its family and its probes as ``package.module:Class``. Reading a h
 installed packages, modules that this user has run in a sweep, and modules in folders that this user has allowed with
 ``home trust FOLDER``. A run allows its module or package alone: what is unpacked into the same folder later may be of
 somebody else. Modules and folders are listed in the user's own configuration directory, never in a home.
-Nothing is imported from the files of a home, through the working directory, or from a folder that others can write.
+Nothing is imported from the files of a home, through the working directory, or from a folder that others own or can
+write.
 
 A script is code, too: its command is run only from a search space that this user names. The scripts in the files of
 sweeps count only if this user has run them before.
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple
 from orchestrator.home.directories import DATABASE
 from orchestrator.system.commands import command_line
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
-from orchestrator.system.permissions import closing, writable_by_others
+from orchestrator.system.permissions import closing_words, open_words, writable_by_others
 from trainables.contract.user_code import PRODUCT, PROGRAM, import_from, is_installed, module_file, offer
 from trainables.contract.user_code import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
@@ -252,7 +253,7 @@ def _refusal(file: Path, folder: Path, home: Path) -> str:
         if is_in_sweep(place.parent):
             return f"{place} is part of a home, and what is in a home is data"
         if open_place := writable_by_others(place):
-            return f"other users can write {open_place}. Take that right away ({closing(open_place)}), or move the code"
+            return f"{open_words(open_place)}: {closing_words(open_place, 'move the code to a folder of yours')}"
     return ""
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.system.environment import private_directory
-from orchestrator.system.permissions import closing, user_name, writable_by_others
+from orchestrator.system.permissions import closing, is_of_another, open_words, user_name, writable_by_others
 
 VARIABLE = "XDG_CONFIG_HOME"
 """Environment variable that names the directory of all programs' settings, by default ``~/.config``."""
@@ -70,5 +70,7 @@ def list_flaw(path: Path) -> str:
     if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
         return f"{path} is not a file of at most {MOST_BYTES} bytes: remove it"
     if place := writable_by_others(path):
+        if is_of_another(place.stat()):
+            return f"{open_words(place)}: {elsewhere}"
         return f"others can write {place}: `{closing(place)}`, or {elsewhere}"
     return ""

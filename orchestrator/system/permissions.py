@@ -1,4 +1,4 @@
-"""Who else can write a file or directory: by its mode, its group, and its access control list."""
+"""Who else can write a file or directory: by its owner, its mode, its group, and its access control list."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shlex
 import stat
 import struct
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ACCESS_LIST = "system.posix_acl_access"
@@ -29,23 +30,53 @@ def writable_by_others(path: Path) -> Path | None:
     return next(places_of_others(path), None)
 
 
-def places_of_others(path: Path, *, groups: bool = True) -> Iterator[Path]:
-    """Yield those of a path and its parents that other users can write, including other members of a group unless
-    ``groups`` is False.
+def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
+    """Yield those of a path and its parents that other users can write, including their owners and other members of
+    their groups unless ``teams`` is False.
 
     A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
-    files but not replace those of this user.
+    files but not replace those of this user, unless the directory is theirs.
     """
     below: os.stat_result | None = None
     for place in (path, *path.parents):
         status = place.stat()
         is_open = status.st_mode & 0o002
-        is_open |= groups and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
-        is_open |= _lists_others(place, groups=groups)
+        is_open |= teams and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
+        is_open |= _lists_others(place, groups=teams)
         is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
-        if is_open and not is_safe:
+        if (is_open and not is_safe) or (teams and is_of_another(status)):
             yield place
         below = status
+
+
+def is_of_another(status: os.stat_result) -> bool:
+    """Return True if a file or directory belongs to another user, who can write it in spite of its mode."""
+    return status.st_uid not in (0, os.getuid(), _unknown_user())
+
+
+def open_words(place: Path) -> str:
+    """Return who else can write one of :func:`places_of_others`."""
+    status = place.stat()
+    if is_of_another(status):
+        return f"{place} belongs to another user ({user_name(status.st_uid)})"
+    return f"other users can write {place}"
+
+
+def closing_words(place: Path, otherwise: str) -> str:
+    """Return how to prevent what :func:`open_words` says, or otherwise avoid it."""
+    return otherwise if is_of_another(place.stat()) else f"remove that permission ({closing(place)}), or {otherwise}"
+
+
+@cache
+def _unknown_user() -> int | None:
+    """Return the user that the system shows for every owner unknown in this container, root among them, or None if
+    all are known."""
+    try:
+        user = int(Path("/proc/sys/kernel/overflowuid").read_text())
+        lines = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except OSError:  # Not Linux.
+        return None
+    return None if any(first <= user < first + count for first, _, count in lines) else user
 
 
 def shared_words(place: Path) -> str:

@@ -26,6 +26,7 @@ from orchestrator.home.trusted_code import (
     trusted_code,
     trusted_folders,
 )
+from orchestrator.system import permissions
 from orchestrator.system.permissions import writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process
@@ -312,6 +313,37 @@ def test_places_that_others_can_write(tmp_path: Path) -> None:
     assert writable_by_others(place) is None
     os.chown(place, 12345, -1) if os.getuid() == 0 else place.chmod(0o777)
     assert writable_by_others(place) in (place, place.parent)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("mode", [0o755, 0o1755])
+def test_a_folder_of_another_user_is_not_imported_from(mode: int, foreign: Path, tmp_path: Path) -> None:
+    """Its owner can change it at any time."""
+    [sweep_id] = Home(foreign / "results").sweep_ids()
+    named(foreign / "results" / "sweeps" / sweep_id, "beside", folder=str(foreign))
+    trust(foreign)
+    os.chown(foreign, 12345, -1)
+    foreign.chmod(mode)
+    assert writable_by_others(foreign / "beside.py") == foreign
+    for told in (in_folder(foreign, "sweeps").out, in_folder(foreign, "home", "trust", ".").refused()):
+        assert f"{foreign} belongs to another user (uid 12345)" in " ".join(told.split())
+        assert "chmod" not in told
+    assert not (tmp_path / "marker").exists()
+    os.chown(foreign, 0, -1)
+    assert "2 runs" in in_folder(foreign, "sweeps").succeeded() or (tmp_path / "marker").exists()
+
+
+def test_an_owner_that_a_container_does_not_know_is_no_other_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows root's directories as those of a user who may not exist there."""
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    status = os.stat_result((0o755, 0, 0, 1, 65534, 0, 0, 0, 0, 0))
+    monkeypatch.setattr(permissions, "_unknown_user", lambda: None)
+    assert permissions.is_of_another(status)
+    monkeypatch.setattr(permissions, "_unknown_user", lambda: 65534)
+    assert not permissions.is_of_another(status)
 
 
 def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> None:
