@@ -40,10 +40,11 @@ def main() -> None:
     sys.path.append(str(Path(__file__).resolve().parents[1]))
     # Imported late, because only now is the search path safe.
     from orchestrator.cli.main import main as run
+    from orchestrator.system.permissions import writable_by_others
     from trainables.contract.user_code import offer_working_directory
 
     if _names_code(sys.argv[1:]) and not _is_home(Path(here)):
-        offer_working_directory(here)
+        offer_working_directory(here, is_open=writable_by_others(Path(here)) is not None)
     run()
 
 

@@ -183,6 +183,38 @@ def test_a_module_finds_others_in_the_working_directory_of_the_command(
     assert set(answered.runs["accuracy"]) == {0.6}
 
 
+def test_a_search_space_elsewhere_opens_the_working_directory_to_no_import(
+    workplace: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user is in another user's folder, and names a search space of their own."""
+    imports = "try:\n    import board_optional\nexcept ImportError:\n    board_optional = None"
+    models = PLAIN.format(imports=imports, score=0.6)
+    files = {"board_elsewhere.py": models, "board.yaml": BOARD.replace("my_models", "board_elsewhere")}
+    other = tmp_path_factory.mktemp("other")
+    write(workplace, files)
+    write(other, {"board_optional.py": "raise ZeroDivisionError\n", "board_asked.py": models})
+    monkeypatch.setattr(user_code, "_here", str(other))
+    assert load_space(str(workplace / "board.yaml")).folder == str(workplace)
+    assert sys.modules["board_elsewhere"].board_optional is None
+    write(workplace, {"asked.yaml": BOARD.replace("my_models", "board_asked")})
+    with pytest.raises(UserError, match=rf"{other}/board_asked\.py does not count: a search space finds modules in"):
+        load_space(str(workplace / "asked.yaml"))
+
+
+def test_a_directory_that_others_can_write_offers_no_imports_to_a_space_below(workplace: Path) -> None:
+    files = {
+        "spaces/board_below.py": PLAIN.format(imports="import board_above", score=0.6),
+        "spaces/board.yaml": BOARD.replace("my_models", "board_below"),
+        "board_above.py": "",
+    }
+    write(workplace, files)
+    (workplace / "spaces").chmod(0o755)
+    assert "checkers" in in_folder(workplace, "plan", "spaces/board.yaml").succeeded()
+    os.chown(workplace, 12345, -1) if os.getuid() == 0 else workplace.chmod(0o1777)
+    refused = in_folder(workplace, "plan", "spaces/board.yaml").refused()
+    assert f"{workplace}/board_above.py does not count" in " ".join(refused.split())
+
+
 def test_an_installed_package_without_a_file_comes_first(workplace: Path) -> None:
     imports = "import mpl_toolkits.axes_grid1"
     files = {"mpl_toolkits/__init__.py": "raise ZeroDivisionError\n", "mpl_toolkits/axes_grid1.py": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_code import NameTakenError, import_code, unnamed_file
+from trainables.contract.user_code import NameTakenError, import_code, unnamed_file, unused_file
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
@@ -39,4 +39,9 @@ def not_imported(name: str, module_name: str, error: BaseException, *, kind: str
         why = f"no module named {error.name!r} was found; {where}"
     elif isinstance(error, ModuleNotFoundError) and (file := unnamed_file(str(error.name))):
         why += f". No file of your code names {file}: import it in a statement, or as a part of a package"
+    if isinstance(error, ModuleNotFoundError) and (file := unused_file(str(error.name))):
+        why += (
+            f". {file} does not count: a search space finds modules in the working directory only if it is below it, "
+            "and if only you can write this directory and those above"
+        )
     return SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name)

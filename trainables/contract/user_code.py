@@ -43,6 +43,8 @@ _offered: list[str] = []
 """Folders of the search space that was opened last, the nearest first."""
 _here = ""
 """The working directory, if the user's command names code or a search space."""
+_is_here_open = False
+"""Whether other users can write the working directory, or a folder above it."""
 
 
 class NameTakenError(ImportError):
@@ -152,10 +154,14 @@ def offer(folders: Sequence[str]) -> None:
     _offered[:] = folders
 
 
-def offer_working_directory(folder: str) -> None:
-    """Name the working directory, in which :func:`import_code` looks last."""
-    global _here
-    _here = folder
+def offer_working_directory(folder: str, *, is_open: bool) -> None:
+    """Name the working directory, in which :func:`import_code` looks last.
+
+    A search space counts on it only if it is below, and if the directory is not ``is_open``, which means that other
+    users can write it or a folder above it.
+    """
+    global _here, _is_here_open
+    _here, _is_here_open = folder, is_open
 
 
 def import_code(module_name: str) -> ModuleType:
@@ -181,8 +187,7 @@ def find_offered(module_name: str) -> None:
         return
     offered = [Path(folder).resolve() for folder in _offered if not _is_open_to_all(folder)]
     # Code that a home names has been imported already, from a folder that this user trusts.
-    is_here = _here and module_name not in sys.modules and not _is_open_to_all(_here)
-    here = [Path(_here).resolve()] if is_here else []
+    here = _usable_here() if module_name not in sys.modules else []
     for folder in offered:
         if module_file(folder, module_name) is not None:
             _serve([folder, *offered, *here], module_name)
@@ -205,6 +210,16 @@ def import_from(folder: Path, module_name: str, refusal: Callable[[Path], str]) 
     _serve([folder], module_name, refusal)
     _check_place(folder, module_name)
     importlib.import_module(module_name)
+
+
+def _usable_here() -> list[Path]:
+    """Return the working directory, as a list, if modules may be found in it. A user who is in another user's folder
+    and opens a search space elsewhere has not named the code in that folder."""
+    if not _here or _is_open_to_all(_here):
+        return []
+    here = Path(_here).resolve()
+    is_above = any(Path(folder).resolve().is_relative_to(here) for folder in _offered)
+    return [here] if not _offered or (is_above and not _is_here_open) else []
 
 
 def _is_open_to_all(folder: str) -> bool:
@@ -322,6 +337,11 @@ def unnamed_file(module_name: str) -> Path | None:
     folders = dict.fromkeys(place.folder for place in FINDER.places.values())
     files = (module_file(folder, module_name) for folder in folders if _top(module_name) not in FINDER.places)
     return next(filter(None, files), None)
+
+
+def unused_file(module_name: str) -> Path | None:
+    """Return the file of a module in the working directory if no module may be found there, or None."""
+    return module_file(Path(_here), module_name) if _here and not _usable_here() else None
 
 
 class _Named(NamedTuple):
