@@ -161,7 +161,7 @@ def test_processes_that_a_family_starts_find_its_siblings(project: Path) -> None
 
 
 def test_a_sibling_that_no_file_names_is_said(project: Path, workplace: Path) -> None:
-    computed = 'importlib.import_module("board_" + "unnamed")\n'
+    computed = 'importlib.import_module("_".join(["board", "unnamed"]))\n'
     write(project, {"board_unnamed.py": "", "my_models.py": MODELS.replace("\n\nclass", f"\n\n{computed}\n\nclass")})
     with pytest.raises(UserError, match=rf"No file of your code names {project}/board_unnamed\.py: import it in"):
         load_space(str(project / "board.yaml"))
@@ -213,6 +213,55 @@ def test_a_directory_that_others_can_write_offers_no_imports_to_a_space_below(wo
     os.chown(workplace, 12345, -1) if os.getuid() == 0 else workplace.chmod(0o1777)
     refused = in_folder(workplace, "plan", "spaces/board.yaml").refused()
     assert f"{workplace}/board_above.py does not count" in " ".join(refused.split())
+
+
+LIBRARY = "import sys, os\nfrom pathlib import Path\nhere = os.path.dirname(os.path.abspath(__file__))\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "file"),
+    [
+        ("from {module}_parts import *", "parts/layer.py"),
+        ("import {module}_parts.deep.inner", "parts/layer.py"),
+        ("import importlib\nim = importlib.import_module\nim('{module}_parts.layer')", "parts/layer.py"),
+        ("import importlib\nimportlib.import_module(__name__ + '_parts.layer')", "parts/layer.py"),
+        ("import importlib\nimportlib.import_module(f'{{__name__}}_parts.layer')", "parts/layer.py"),
+        ("import pkgutil\nSHARE = pkgutil.resolve_name('{module}_parts.layer:SHARE')", "parts/layer.py"),
+        (LIBRARY + "sys.path.insert(0, here + '/lib')\nimport {module}_aside", "lib/{module}_aside.py"),
+        (LIBRARY + "sys.path += [os.path.join(here, 'lib')]\nimport {module}_aside", "lib/{module}_aside.py"),
+        (
+            LIBRARY + "lib = Path(here) / 'deep' / 'lib'\nsys.path.append(str(lib))\nimport {module}_aside",
+            "deep/lib/{module}_aside.py",
+        ),
+        (
+            "from importlib.util import module_from_spec, spec_from_file_location\n"
+            + LIBRARY
+            + "spec = spec_from_file_location('any', here + '/lib/{module}_aside.py')\n"
+            + "spec.loader.exec_module(module_from_spec(spec))",
+            "lib/{module}_aside.py",
+        ),
+    ],
+    ids=["star", "own name", "assigned", "sum", "formatted", "resolve_name", "path", "path list", "steps", "location"],
+)
+def test_what_a_module_imports_in_other_ways_is_hashed(
+    imports: str, file: str, workplace: Path, request: pytest.FixtureRequest
+) -> None:
+    module = f"board_{request.node.callspec.id.replace(' ', '_')}"
+    changed = file.format(module=module).replace("parts/", f"{module}_parts/")
+    files = {
+        f"{module}.py": PLAIN.format(imports=imports.format(module=module), score=0.6),
+        f"{module}_parts/__init__.py": '__all__ = ["layer"]\n',
+        f"{module}_parts/deep/inner.py": "import importlib\nimportlib.import_module('..layer', __name__)\n"
+        if "deep.inner" in imports
+        else "",
+        "board.yaml": BOARD.replace("my_models", module),
+    }
+    # From pkg.deep.inner, one step up leads to pkg.deep, a package, and two to pkg.
+    files[f"{module}_parts/deep/inner.py"] = files[f"{module}_parts/deep/inner.py"].replace("'..layer'", "'...layer'")
+    write(workplace, files | {changed: "SHARE = 2\n"})
+    first = load_space("board.yaml")
+    write(workplace, {changed: "SHARE = 2222\n"})
+    assert first.refreshed().source != first.source
 
 
 def test_an_installed_package_without_a_file_comes_first(workplace: Path) -> None:

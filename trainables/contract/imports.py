@@ -1,75 +1,214 @@
-"""Names that a Python file imports, by its text: in statements, and in calls of ``importlib.import_module``."""
+"""Names that a Python file imports, and folders that it adds to Python's search path, as far as its text says so."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from posixpath import normpath
+from typing import NamedTuple
 
-CALLED = "import_module"
-"""Function of :mod:`importlib` that imports a module by its name."""
+IMPORTING = frozenset({"import_module", "__import__", "resolve_name", "run_module"})
+"""Functions of :mod:`importlib`, :mod:`pkgutil` and :mod:`runpy` that import a module by its name."""
+FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "run_path": 0}
+"""Functions that import a file by its path, with the position of the path."""
+ADDING = frozenset({"append", "extend", "insert"})
+"""Methods that add to a list."""
+LISTED = "__all__"
+"""List of the modules of a package that ``from package import *`` imports."""
 
 
-def imported_names(file: Path, name: str) -> frozenset[str]:
-    """Return the names that a Python file, the module ``name``, may import as modules, and the packages around them and
-    around itself. Of a name that is computed, only the packages before the computed part are known."""
+class Imports(NamedTuple):
+    """What a Python file may import.
+
+    Attributes:
+        names: Modules, and the packages around them.
+        folders: Folders that the file adds to Python's search path, or imports a file from. They are relative to the
+            file's folder or to one above it.
+    """
+
+    names: frozenset[str]
+    folders: frozenset[str] = frozenset()
+
+
+def imports_of(file: Path, name: str) -> Imports:
+    """Return what a Python file, the module ``name``, may import, the packages around it among them. Of a name that is
+    computed, only the packages before the computed part are known."""
     if file.suffix != ".py":
-        return frozenset(_around(name))
+        return Imports(frozenset(_around(name)))
     status = file.stat()
-    return _names_in(file, name, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return _imports_in(file, name, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
 
 
 @lru_cache(maxsize=1024)
-def _names_in(file: Path, name: str, state: tuple[int, ...]) -> frozenset[str]:
-    """Return :func:`imported_names` of a file in this ``state``, by which a changed file is read again."""
+def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
+    """Return :func:`imports_of` a file in this ``state``, by which a changed file is read again."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
-        return frozenset(_around(name))  # Python reports it when the module is imported.
-    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    functions = {CALLED, "__import__", *_other_names(tree)}
-    names = set(_around(name))
+        return Imports(frozenset(_around(name)))  # Python reports it when the module is imported.
+    is_package = file.name == "__init__.py"
+    own = {"__name__": name, "__package__": name if is_package else name.rpartition(".")[0]}
+    paths = set(_imported_paths(tree))
+    names = {*_around(name), *_names_in_statements(tree, own), *(Path(path).stem for path in paths)}
+    if is_package:
+        names |= {f"{name}.{listed}" for listed in _listed(tree)}
+    around = {outer for one in names for outer in _around(one)}
+    folders = {*_added_folders(tree), *(path.rpartition("/")[0] for path in paths)}
+    return Imports(frozenset(filter(_can_be_a_file, names | around)), frozenset(folders))
+
+
+def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
+    """Yield the modules that statements and calls name in a file with these values of ``__name__`` and
+    ``__package__``."""
+    functions = {*IMPORTING, *_other_names(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute("." * node.level + (node.module or ""), package)
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names if base)}
+            base = _absolute("." * node.level + (node.module or ""), own["__package__"])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names if base)
         elif isinstance(node, ast.Call) and _last_name(node.func) in functions:
-            names.add(_name_of_call(node, package))
-    around = {outer for one in names for outer in _around(one)}
-    return frozenset(filter(_can_be_a_file, names | around))
+            yield _name_of_call(node, own)
 
 
 def _other_names(tree: ast.AST) -> Iterator[str]:
-    """Yield the names under which a file imports :func:`importlib.import_module`."""
+    """Yield other names that a file gives to the functions in :data:`IMPORTING`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "importlib":
-            yield from (alias.asname for alias in node.names if alias.name == CALLED and alias.asname)
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.asname for alias in node.names if alias.name in IMPORTING and alias.asname)
+    for targets, value in _assignments(tree):
+        if _last_name(value) in IMPORTING:
+            yield from map(_last_name, targets)
 
 
-def _last_name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+def _assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    """Yield the targets and the value of each assignment."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield node.targets, node.value
+        elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
+            yield [node.target], node.value
 
 
-def _name_of_call(call: ast.Call, package: str) -> str:
+def _last_name(value: ast.AST) -> str:
+    if isinstance(value, ast.Attribute):
+        return value.attr
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def _name_of_call(call: ast.Call, own: Mapping[str, str]) -> str:
     """Return the module that a call imports, or "" if its name is computed."""
-    values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("name", "mod_name"))]
     anchors = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "package")]
-    written = _text_of(values[0]) if values else ""
-    anchor = _text_of(anchors[0]) if anchors else ""
-    return _absolute(written, anchor or package)
+    written = _name_in(values[0], own) if values else ""
+    anchor = _name_in(anchors[0], own) if anchors else ""
+    return _absolute(written.partition(":")[0], anchor or own["__package__"])
 
 
-def _text_of(value: ast.expr) -> str:
-    """Return a literal text, or the packages at the beginning of a formatted text (``f"plugins.{name}"``)."""
-    if isinstance(value, ast.JoinedStr) and value.values:
-        return _text_of(value.values[0]).rpartition(".")[0]
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+def _name_in(value: ast.expr, own: Mapping[str, str]) -> str:
+    """Return the name that an expression stands for. Of a computed name (``f"plugins.{name}"``), return the packages
+    before the computed part."""
+    text, is_whole = _beginning(value, own)
+    return text if is_whole else text.rpartition(".")[0]
+
+
+def _beginning(value: ast.expr, own: Mapping[str, str]) -> tuple[str, bool]:
+    """Return the text at the beginning of an expression, and whether that is all of it."""
+    match value:
+        case ast.Constant(value=str(text)):
+            return text, True
+        case ast.Name(id=name) if name in own:
+            return own[name], True
+        case ast.FormattedValue(value=inner, conversion=-1, format_spec=None):
+            return _beginning(inner, own)
+        case ast.JoinedStr(values=parts):
+            pass
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            parts = [left, right]
+        case _:
+            return "", False
+    text = ""
+    for part in parts:
+        more, is_whole = _beginning(part, own)
+        text += more
+        if not is_whole:
+            return text, False
+    return text, True
+
+
+def _listed(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts in :data:`LISTED`."""
+    values = [value for targets, value in _assignments(tree) if LISTED in map(_last_name, targets)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
+            values += node.args if _last_name(node.func.value) == LISTED else []
+    for value in values:
+        yield from _texts(value, {})
+
+
+def _imported_paths(tree: ast.AST) -> Iterator[str]:
+    """Yield the paths of the files that calls import."""
+    known = _values_of_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (position := FROM_A_FILE.get(_last_name(node.func))) is not None:
+            keywords = [one.value for one in node.keywords if one.arg in ("location", "path", "path_name")]
+            path = _path_in([*node.args[position : position + 1], *keywords], known)
+            if path.endswith(".py"):
+                yield path
+
+
+def _added_folders(tree: ast.AST) -> Iterator[str]:
+    """Yield the folders that a file adds to Python's search path."""
+    known = _values_of_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _adds_to_search_path(node.func):
+            yield from (_path_in([value], known) for value in _elements(node.args[-1:]))
+    for targets, value in _assignments(tree):
+        if any(_is_search_path(target) for target in targets):
+            yield from (_path_in([one], known) for one in _elements([value]))
+
+
+def _adds_to_search_path(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr in ADDING and _is_search_path(function.value)
+
+
+def _is_search_path(value: ast.expr) -> bool:
+    """Return True for ``sys.path`` and a slice of it."""
+    whole = value.value if isinstance(value, ast.Subscript) else value
+    return isinstance(whole, ast.Attribute) and whole.attr == "path" and _last_name(whole.value) == "sys"
+
+
+def _elements(values: list[ast.expr]) -> Iterator[ast.expr]:
+    for value in values:
+        yield from value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+
+
+def _values_of_names(tree: ast.AST) -> dict[str, ast.expr]:
+    """Return what a file assigns to its names, for paths that it puts together in several steps."""
+    return {name: value for targets, value in _assignments(tree) for name in map(_last_name, targets) if name}
+
+
+def _path_in(values: list[ast.expr], known: Mapping[str, ast.expr]) -> str:
+    """Return the texts in an expression as a relative path, without the steps up at its beginning."""
+    unread = dict(known)
+    parts = normpath("/".join(text for value in values for text in _texts(value, unread))).split("/")
+    return "/".join(part for part in parts if part not in ("", ".", "..") and "\0" not in part)
+
+
+def _texts(value: ast.AST, unread: dict[str, ast.expr]) -> Iterator[str]:
+    """Yield the texts in an expression, and in the values of its names that are ``unread``, in their order. Every name
+    is read once, because names may depend on each other."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+    elif isinstance(value, ast.Name) and value.id in unread:
+        yield from _texts(unread.pop(value.id), unread)
+    else:
+        for child in ast.iter_child_nodes(value):
+            yield from _texts(child, unread)
 
 
 def _can_be_a_file(name: str) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from trainables.contract.imports import imported_names
+from trainables.contract.imports import imports_of
 
 log = logging.getLogger(__name__)
 
@@ -361,6 +361,26 @@ def _own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _Named]
     """Return a module, its packages, and what they import from their own folder or, if Python does not find it by
     itself, from the other folders; by name, as :func:`files_of`."""
     root = folders[0]
+    searched: dict[Path, None] = {}
+    while True:
+        own = _walk(module_name, folders, list(searched))
+        files = [(one.file, imports_of(one.file, name)) for name, one in own.items() if one.file is not None]
+        added = [folder for file, imports in files for folder in _below(root, file, imports.folders)]
+        if searched.keys() >= set(added):
+            return own
+        searched |= dict.fromkeys(added)
+
+
+def _below(root: Path, file: Path, names: Iterable[str]) -> list[Path]:
+    """Return the folders that a file may mean by relative paths: from its own folder and from those above, up to
+    ``root``."""
+    above = [folder for folder in file.parents if folder.is_relative_to(root)]
+    return [folder / name for name in sorted(names) for folder in above if os.path.isdir(folder / name)]
+
+
+def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _Named]:
+    """Return :func:`_own_modules`, with those in the folders below the first that its files have ``searched``."""
+    root = folders[0]
     own = dict[str, _Named]()
     seen = set[str]()
 
@@ -368,12 +388,15 @@ def _own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _Named]
         top = _top(name)
         if (named := _named_in(root, name)) is not None:
             return named if not is_installed(root) or top == _top(module_name) else None
+        below = next(filter(None, (_named_in(folder, name) for folder in searched)), None)
+        if below is not None and not is_installed(below.folder):
+            return below
         found = (_named_in(folder, name) for folder in folders[1:])
         return next((named for named in found if named is not None and elsewhere(top) is None), None)
 
     def visit(name: str, named: _Named) -> None:
         seen.add(name)
-        for other in sorted(imported_names(named.file, name) if named.file is not None else ()):
+        for other in sorted(imports_of(named.file, name).names if named.file is not None else ()):
             if other not in seen and is_outside(other) and (below := find(other)) is not None:
                 visit(other, below)
         own[name] = named
