@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -23,6 +25,7 @@ from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program, process
 from tests.sweep.sweeps import ended, quiet, run_here, spec
 from trainables.base import Outcome, Status
+from trainables.contract.sources import source_hash
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -336,6 +339,57 @@ def test_a_notebook_trains_the_file_as_it_is_now(workplace: Path, module: str, e
         o.run(space, engine="local", quiet=True)
     answer = o.run(space, engine="local", quiet=True, fresh=True)
     assert set(answer.runs["accuracy"]) == {0.7}
+
+
+CELL = """
+class Other:
+    pass
+
+
+class Board:
+    rate = 1
+
+    def train(self):
+        return 1
+"""
+
+
+def hash_of_cell(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the hash of a class in a cell of a notebook, whose source is kept as IPython does."""
+    notebook = ModuleType("board_cells")
+    monkeypatch.setitem(sys.modules, "board_cells", notebook)
+    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+    exec(compile(text, name, "exec"), vars(notebook))
+    return source_hash("board_cells:Board")
+
+
+def test_an_attribute_of_a_class_in_a_notebook_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = hash_of_cell("<cell 1>", CELL, monkeypatch)
+    assert hash_of_cell("<cell 2>", CELL.replace("class Other:", "class Another:"), monkeypatch) == first
+    changes = (("rate = 1", "rate = 2"), ("return 1", "return 2"))
+    others = {hash_of_cell(f"<cell of {new}>", CELL.replace(old, new), monkeypatch) for old, new in changes}
+    assert len({first, *others}) == 3
+
+
+def test_a_changed_file_deletes_nothing_behind_a_link(workplace: Path, module: str) -> None:
+    """Python itself finds the module, as in a notebook, and reads its compiled file."""
+    code = f"""
+import importlib, importlib.util, pathlib, sys
+from trainables.contract.sources import reload_changed
+sys.path.insert(0, {str(workplace)!r})
+sys.dont_write_bytecode = False
+import {module}
+sys.dont_write_bytecode = True
+reload_changed({module!r})
+compiled = pathlib.Path(importlib.util.cache_from_source({module}.__file__))
+compiled.parent.rename("others")
+compiled.parent.symlink_to("others", target_is_directory=True)
+pathlib.Path({module}.__file__).write_text("SCORE = 22\\n")
+reload_changed({module!r})
+print({module}.SCORE, compiled.exists())
+"""
+    (workplace / f"{module}.py").write_text("SCORE = 1\n")
+    assert process([sys.executable, "-c", code], cwd=workplace).succeeded().split() == ["22", "True"]
 
 
 def test_a_notebook_that_imported_the_module_first(workplace: Path, module: str) -> None:

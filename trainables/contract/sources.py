@@ -6,6 +6,7 @@ A run's key covers its settings, not the code of ``train``. So each run keeps a 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -15,12 +16,13 @@ import sys
 import tokenize
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from weakref import WeakKeyDictionary
 
 from trainables import IMPORTED_AT
-from trainables.contract.user_code import MAIN, file_of, files_of, find_offered, is_outside
+from trainables.contract.user_code import MAIN, SourceLoader, file_of, files_of, find_offered, is_outside
 
 DIGITS = 16
 """Hex digits of a hash."""
@@ -59,12 +61,21 @@ def reload_changed(module_name: str) -> None:
     if is_old:
         importlib.invalidate_caches()
         for name, file in files.items():
-            # Python would use the compiled file again if the source has the same size and second of its last change.
-            with suppress(OSError, NotImplementedError):
-                Path(importlib.util.cache_from_source(str(file))).unlink()
+            _drop_compiled(sys.modules.get(name), file)
             if name in sys.modules:
                 importlib.reload(sys.modules[name])
     _known[module] = now
+
+
+def _drop_compiled(module: ModuleType | None, file: Path) -> None:
+    """Delete the compiled file of a changed module, which Python would use again if the source has the same size and
+    second of its last change. Keep it if it is not read, or if it is in a directory of others, behind a link."""
+    if isinstance(getattr(module, "__loader__", None), SourceLoader):
+        return
+    with suppress(OSError, NotImplementedError):
+        compiled = Path(importlib.util.cache_from_source(str(file)))
+        if not compiled.parent.is_symlink():
+            compiled.unlink()
 
 
 def _hash_of_files(files: Mapping[str, Path]) -> str:
@@ -76,12 +87,32 @@ def _hash_of_files(files: Mapping[str, Path]) -> str:
 
 def _hash_of_cells(kind: object) -> str:
     """Return the hash of a class that was written in a notebook, or "" if its source is not kept."""
-    methods = [value for value in vars(kind).values() if inspect.isfunction(value)] if isinstance(kind, type) else []
+    if not isinstance(kind, type):
+        return ""
+    methods = [value for value in vars(kind).values() if inspect.isfunction(value)]
     try:
         texts = [inspect.getsource(method) for method in methods]
+        texts += filter(None, map(partial(_source_around, kind), methods))
     except (OSError, TypeError):
         return ""
+    texts = list(dict.fromkeys(texts))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:DIGITS] if texts else ""
+
+
+def _source_around(kind: type, method: FunctionType) -> str:
+    """Return the source of a class around one of its methods, or "" if the method is from elsewhere. Raises ``OSError``
+    if the source is not kept. Python itself finds classes only in the file of a module."""
+    lines, row = inspect.findsource(method)
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return ""
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    for node in classes:
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        if first <= row < (node.end_lineno or 0):
+            return "".join(lines[first - 1 : node.end_lineno])
+    return ""
 
 
 def without_comments(source: bytes) -> bytes:
