@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from subprocess import PIPE
+from typing import IO
 
 import pytest
 from ray._raylet import (  # type: ignore[attr-defined]
@@ -22,6 +23,7 @@ from orchestrator.engine.ray.files import (
     MODE,
     TOKEN,
     TOKEN_PATH,
+    end_processes,
     fresh_token,
     place_for_sessions,
     private_directory,
@@ -95,6 +97,61 @@ def test_a_private_directory_is_removed_at_the_end_and_after_a_kill(
     names = {"ray", "ray-abcdefgh", "ray-link1234", "victim"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert all((tmp_path / name / "precious").exists() for name in names)
+
+
+AGENT = """
+import subprocess, sys
+late = "import os, sys, time; print(flush=True); time.sleep(float(sys.argv[2])); os.makedirs(sys.argv[1].split('=')[1])"
+option = f"--temp-dir={sys.argv[1]}/session_2026-01-01_00-00-00_000000_1/logs"
+subprocess.Popen([sys.executable, "-c", late, option, sys.argv[2]])
+"""
+"""A program that starts another one, which has lost its parent when it makes a directory some seconds later."""
+
+
+def _start_agent(inside: Path, delay_s: float = 1) -> IO[str]:
+    """Start an agent with its files in a private directory. Return its output, which ends with it."""
+    agent = subprocess.Popen([sys.executable, "-c", AGENT, str(inside), str(delay_s)], stdout=PIPE, text=True)
+    agent.wait()
+    assert agent.stdout is not None
+    assert agent.stdout.readline() == "\n"
+    return agent.stdout
+
+
+def test_an_agent_that_outlives_ray_does_not_make_the_directory_again() -> None:
+    with private_directory() as inside:
+        output = _start_agent(inside)
+    with output:
+        assert output.read() == ""
+    assert not inside.parent.exists()
+
+
+def test_a_directory_that_an_agent_made_again_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST", 1000)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    session = "r/session_2026-11-29_23-33-53_535062_2551"
+    for path in (f"ray-left0000/{session}/logs", f"ray-mine0000/{session}", "ray-more0000/r", "ray-link0000"):
+        (tmp_path / path).mkdir(parents=True)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    (tmp_path / f"ray-left0000/{session}/link").symlink_to(outside)
+    (tmp_path / "ray-mine0000/thesis.tex").touch()
+    (tmp_path / "ray-more0000/r/thesis.tex").touch()
+    (tmp_path / "ray-link0000/r").symlink_to(tmp_path / "ray-mine0000/r")
+    used = _start_agent(tmp_path / "ray-used0000/r", 600)
+    (tmp_path / f"ray-used0000/{session}").mkdir(parents=True)
+    with private_directory():
+        pass
+    names = {"outside", "ray-mine0000", "ray-more0000", "ray-link0000"}
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "ray-used0000"}
+    end_processes(tmp_path / "ray-used0000")
+    with used:
+        assert used.read() == ""
+    with private_directory():
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert (outside / "precious").exists()
+    assert (tmp_path / f"ray-mine0000/{session}").is_dir()
 
 
 def test_only_the_user_can_read_the_token_of_a_cluster(token: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
@@ -21,11 +23,13 @@ from orchestrator.system.errors import UserError
 PREFIX = "ray-"
 """Start of the names of private temporary directories."""
 TRIES, WAIT_S = 20, 0.1
-"""Attempts to remove a directory, and seconds between them."""
+"""Attempts to end processes or to remove a directory, and seconds between them."""
 LOCK = "driver.lock"
 """File in a private temporary directory that the process that made it keeps locked."""
 INSIDE = "r"
 """Directory for Ray in a private temporary directory. Ray makes it writable for every user, so it needs one above."""
+SESSION = re.compile(r"session_\d{4}-\d\d-\d\d_.*")
+"""Pattern of names of directories that Ray makes there."""
 LONGEST = environment.LONGEST_SOCKET - len(
     f"/{PREFIX}01234567/{INSIDE}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 )
@@ -52,7 +56,8 @@ def private_directory() -> Iterator[Path]:
     """Yield the path of a temporary directory for a Ray on this machine, which only this user can reach, and remove it
     after the block. Also remove directories of killed processes.
 
-    Ray itself creates directories that every user can write, and never removes its logs.
+    Ray itself creates directories that every user can write, and never removes its logs. Its agents may outlive it, and
+    would make them again in a directory that every user can reach.
     """
     place = place_for_sessions()
     _remove_abandoned(place)
@@ -61,6 +66,7 @@ def private_directory() -> Iterator[Path]:
         with _locked(directory / LOCK, os.O_CREAT | os.O_EXCL):
             yield directory / INSIDE
     finally:
+        end_processes(directory)
         _remove(directory)
 
 
@@ -69,15 +75,53 @@ def is_private(directory: Path) -> bool:
     return directory.name == INSIDE and directory.parent.name.startswith(PREFIX)
 
 
+def end_processes(directory: Path) -> None:
+    """End the processes of a Ray with its files in a private directory. On a busy machine, an agent that has just
+    started notices only later that Ray has ended."""
+    for _ in range(TRIES):
+        if not (processes := _processes_of(directory)):
+            return
+        for process in processes:
+            with suppress(psutil.Error):
+                process.kill()
+        time.sleep(WAIT_S)
+
+
+def _processes_of(directory: Path) -> list[psutil.Process]:
+    """Return the processes of this user with an option, such as ``--temp-dir``, that names a path in a directory. If
+    Ray has ended, they are no longer children of this process."""
+    return [
+        process
+        for process in psutil.process_iter(["uids", "cmdline"])
+        if (uids := process.info["uids"]) is not None
+        and uids.real == os.getuid()
+        and any(word.startswith("--") and f"{directory}/" in word for word in process.info["cmdline"] or ())
+    ]
+
+
 def _remove_abandoned(place: Path) -> None:
-    """Remove private directories of this user that no process has locked any more."""
+    """Remove private directories of this user that no process uses any more."""
     for directory in place.glob(f"{PREFIX}*"):
         with suppress(OSError):
             status = directory.lstat()
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or _processes_of(directory):
+                continue
+            if _is_from_agent(directory):
+                shutil.rmtree(directory, ignore_errors=True)  # Once: others may have put something there that stays.
+            elif not status.st_mode & 0o077:
                 # A directory without this file is not one of ours, or is being made now.
                 with _locked(directory / LOCK):
                     _remove(directory)
+
+
+def _is_from_agent(directory: Path) -> bool:
+    """Return True if a directory has nothing but sessions of Ray, and no lock: an agent made it again after it was
+    removed. Raises ``OSError`` if it cannot be read."""
+    inside = directory / INSIDE
+    if os.listdir(directory) != [INSIDE] or inside.is_symlink():
+        return False
+    names = os.listdir(inside)
+    return bool(names) and all(map(SESSION.fullmatch, names))
 
 
 @contextmanager

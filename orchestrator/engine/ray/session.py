@@ -23,7 +23,14 @@ from ray._private.utils import estimate_available_memory, resolve_object_store_m
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
-from orchestrator.engine.ray.files import fresh_token, is_private, private_directory, protect_token, token_file
+from orchestrator.engine.ray.files import (
+    end_processes,
+    fresh_token,
+    is_private,
+    private_directory,
+    protect_token,
+    token_file,
+)
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
@@ -227,11 +234,7 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
 def _end_started(temporary: Path) -> None:
     """End what Ray has started with its files in a temporary directory, which it leaves behind if it fails."""
     ray.shutdown()
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            if any(str(temporary) in word for word in child.cmdline()):
-                child.kill()
-                child.wait(timeout=ANSWER_WITHIN_S)
+    end_processes(temporary.parent)
 
 
 def _join(address: str) -> None:
