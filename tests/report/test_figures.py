@@ -319,6 +319,24 @@ def test_a_matplotlibrc_does_not_change_figures(stored: StoredSweep) -> None:
         assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.parametrize("module", ["figures.style", "page.report"])
+@pytest.mark.parametrize("content", [None, b"lines.linewidth: \xff", b"bad.\x1b]0;key: 1", b"lines.linewidth: 77"])
+def test_a_matplotlibrc_that_is_not_plain_text_is_not_read(content: bytes | None, module: str, tmp_path: Path) -> None:
+    if content is None:
+        os.mkfifo(tmp_path / "matplotlibrc")
+    else:
+        (tmp_path / "matplotlibrc").write_bytes(content)
+    line = [sys.executable, "-c", f"import orchestrator.report.{module}"]
+    ended = subprocess.run(
+        line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+    )
+    if content == b"lines.linewidth: 77":
+        assert (ended.returncode, ended.stderr) == (0, "")
+    else:
+        path = tmp_path / "matplotlibrc"
+        assert f"UserError: {path} is not a plain text file, but matplotlib reads it: rename it, or" in ended.stderr
+
+
 def test_a_missing_backend_does_not_prevent_drawing(tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("backend: TkAgg\nlines.linewidth: 77\n")
     code = (

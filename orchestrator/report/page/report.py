@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from orchestrator.history.sweeps import Sweep
 from orchestrator.report.answer import Answer
@@ -35,6 +35,9 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import bare, exact
 from orchestrator.transition.comparison import odds
 from orchestrator.transition.types import LEVEL, Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure  # The package figures imports it first, after a check.
 
 
 def page(
