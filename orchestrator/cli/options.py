@@ -16,9 +16,11 @@ import typer
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
+from orchestrator.home.ownership import why_foreign
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SpaceOptions
+from orchestrator.system.commands import command_line
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, detect
@@ -115,10 +117,26 @@ def hardware_at(address: str | None) -> Hardware:
     return cluster_hardware(address)
 
 
-def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
+def open_home(home: Path) -> Home:
+    """Return a home for a command that only reads it. Print a note on stderr if it is not known as this user's own."""
+    try:
+        why = why_foreign(home)
+    except OSError as error:
+        why = f"{error.strerror}: {error.filename}"
+    if why:
+        trust = command_line("home", "trust", home)
+        echo(
+            f"note: {home} is not known as a home of yours ({why}), so anyone may have written its results. If it is "
+            f"yours, run `{trust}`",
+            err=True,
+        )
+    return Home(home.resolve())
+
+
+def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
     """Return the sweep of this name, or the newest. Print damaged files on stderr. Raises ``UserError``, or
     ``UnreadableError`` for a sweep that cannot be read."""
-    stored = read_sweep(Home(home.resolve()), sweep)
+    stored = read_sweep(home, sweep)
     for damage in stored.damage:
         warn(damage)
     return stored

@@ -28,6 +28,7 @@ from orchestrator.cli.options import (
     Json,
     NewestSweep,
     OneSweep,
+    open_home,
     open_sweep,
     path_option,
     warn,
@@ -63,7 +64,7 @@ def sweeps_command(
     json_: Json = False,
 ) -> None:
     """List all sweeps: state, findings, size on disk."""
-    place = Home(home.resolve())
+    place = open_home(home)
     sweeps = [read_summary(place, sweep_id) for sweep_id in place.sweep_ids()]
     if state is not None:  # The state of an unreadable sweep is not known.
         sweeps = [sweep for sweep in sweeps if not isinstance(sweep, UnreadableError) and sweep.state == state.value]
@@ -90,13 +91,14 @@ def status_command(
     json_: Json = False,
 ) -> None:
     """Show the progress of a sweep (by default the newest), and whether it is still running."""
+    place = open_home(home)
     if not runs and not json_:
-        summary = open_summary(Home(home.resolve()), sweep)
+        summary = open_summary(place, sweep)
         for damage in summary.damage:
             warn(damage)
         wide_console().print(status_view(summary))
         return
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, place)
     summary = keep(stored)
     every = (*ended_runs(stored), *summary.unfinished)
     if json_:
@@ -109,7 +111,7 @@ def logs_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key or its beginning.")], home: HomeOption = HOME
 ) -> None:
     """Show one run: settings, learning curve, traceback."""
-    wide_console().print(run_view(*find_run(Home(home.resolve()), run)))
+    wide_console().print(run_view(*find_run(open_home(home), run)))
 
 
 def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
@@ -117,7 +119,7 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
 
     The last paragraph recommends what to run next.
     """
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, open_home(home))
     console = wide_console()
     some = f", {counted(stored.imported_runs, 'run')} imported" if stored.imported_runs else ""
     origin = ", imported" if stored.is_imported else some
@@ -140,7 +142,7 @@ def report_command(
     home: HomeOption = HOME,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, open_home(home))
     echo(f"report  {export.write_report(stored, output)}")
 
 
@@ -164,7 +166,7 @@ def figure_command(
     from orchestrator.report.figures import comparisons, style  # matplotlib takes half a second to import.
 
     _check_picture(output)
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, open_home(home))
     path, write = (output, write_whole) if output else (stored.sweep.files.directory / "figure.pdf", replace_whole)
     echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
     echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
@@ -199,15 +201,15 @@ def compare_command(
       compare --pooled add_vs_add_prod-20261127-09 add_vs_add_prod-20261127-10
     """
     _check_picture(output)
-    place = Home(home.resolve())
+    place = open_home(home)
     if pooled:
         ids = [find_sweep(place, given) for given in sweeps]
-        print_pooled(pool([open_sweep(sweep_id, home) for sweep_id in ids]), output)
+        print_pooled(pool([open_sweep(sweep_id, place) for sweep_id in ids]), output)
         return
     ids = [sweep_id for given in sweeps for sweep_id in find_variants(place, given)]
     if twice := [sweep_id for sweep_id in dict.fromkeys(ids) if ids.count(sweep_id) > 1]:
         raise UserError(f"{twice[0]} was named twice: a sweep cannot be compared with itself")
-    print_comparison([open_sweep(sweep_id, home) for sweep_id in ids], output)
+    print_comparison([open_sweep(sweep_id, place) for sweep_id in ids], output)
 
 
 def print_comparison(
@@ -252,7 +254,7 @@ def export_command(
 
       export add_vs_add_prod --output answer.json
     """
-    for path in export.export(open_sweep(sweep, home), output):
+    for path in export.export(open_sweep(sweep, open_home(home)), output):
         echo(path)
 
 
@@ -322,7 +324,7 @@ def probe_command(
     """Run probes on the trained models of a sweep."""
     environment.prefer_one_thread()
     check_own(home)
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, Home(home.resolve()))
     names = names or list(stored.spec.probes)
     if not names:
         raise UserError(f"{stored.id} has no probes by default: name at least one")

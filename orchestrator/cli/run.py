@@ -228,7 +228,8 @@ def _compare_variants(attempts: Sequence[Attempt]) -> None:
     """Print the answers of the variants of a search space next to each other."""
     sweeps = [attempt.sweep.id for attempt in attempts if attempt.sweep is not None]
     if len(sweeps) > 1:
-        stored = [open_sweep(sweep_id, attempts[0].options.home) for sweep_id in sweeps]
+        home = Home(attempts[0].options.home.resolve())
+        stored = [open_sweep(sweep_id, home) for sweep_id in sweeps]
         print_comparison(stored, stored[-1].sweep.files.directory / "variants.png", replace_whole)
 
 
@@ -245,7 +246,7 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer mentions it
     """
-    stored = open_sweep(sweep, home)
+    stored = open_sweep(sweep, Home(home.resolve()))
     ask_to_stop(stored.sweep, mix or "")
     echo(f"{stored.id} will stop {mix or 'the whole sweep'} at the next evaluation of a stack")
 

@@ -321,6 +321,30 @@ def test_reading_works_in_a_home_of_somebody_else(home: Home, run: Program, tmp_
         assert done.code == 0, (words, done.err)
 
 
+def test_commands_that_read_a_home_of_somebody_else_say_so_once(home: Home, run: Program, tmp_path: Path) -> None:
+    foreign = unpack(home.root)
+    note = f"note: {foreign} is not known as a home of yours (it is a copy of {home.root}, or was moved from there)"
+    for place, notes in ((home.root, 0), (foreign, 1)):
+        output = tmp_path / f"{notes}"
+        output.mkdir()
+        for words in (
+            ["sweeps"],
+            ["sweeps", "--json"],
+            ["status", "logistic"],
+            ["status", "logistic", "--json"],
+            ["explain", "logistic"],
+            ["compare", "logistic"],
+            ["figure", "logistic", "--output", output / "figure.svg"],
+            ["report", "logistic", "--output", output / "report.html"],
+            ["export", "logistic", "--output", output / "tables"],
+        ):
+            done = run(*words, "--home", place)
+            assert (done.code, done.err.count("note:"), done.err.count(note)) == (0, notes, notes), words
+            assert "note:" not in done.out
+            if "--json" in words:
+                json.loads(done.out)
+
+
 def test_ui_shows_a_home_of_somebody_else_without_their_record(
     home: Home, run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
