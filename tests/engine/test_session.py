@@ -227,15 +227,15 @@ def test_what_a_failed_start_of_ray_leaves_is_ended_before_the_next(
         left.append(subprocess.Popen([sys.executable, "-c", program, f"--log_dir={settings['_temp_dir']}/logs"]))
         raise Exception("The current node timed out during startup")
 
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path.parent)])
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"--log_dir={tmp_path}2/r"])
     monkeypatch.setattr(session, "_init", start)
     monkeypatch.setenv("PYTHONPATH", "")
     try:
         if failures == 1:
-            assert session._start_here(tmp_path, dashboard=True) == "http://127.0.0.1:8265"
+            assert session._start_here(tmp_path / "r", dashboard=True) == "http://127.0.0.1:8265"
         else:
             with pytest.raises(SweepError, match="does not start on this machine"):
-                session._start_here(tmp_path, dashboard=False)
+                session._start_here(tmp_path / "r", dashboard=False)
         assert all(process.poll() is not None for process in left)
         assert other.poll() is None
     finally:
