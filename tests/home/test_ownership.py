@@ -323,7 +323,7 @@ def test_reading_works_in_a_home_of_somebody_else(home: Home, run: Program, tmp_
 
 def test_commands_that_read_a_home_of_somebody_else_say_so_once(home: Home, run: Program, tmp_path: Path) -> None:
     foreign = unpack(home.root)
-    note = f"note: {foreign} is not known as a home of yours (it is a copy of {home.root}, or was moved from there)"
+    note = f"note: {foreign} is not listed as a home of yours (it is a copy of {home.root}, or was moved from there)"
     for place, notes in ((home.root, 0), (foreign, 1)):
         output = tmp_path / f"{notes}"
         output.mkdir()
