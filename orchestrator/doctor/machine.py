@@ -324,7 +324,7 @@ def record(home: Path) -> CheckResult:
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     if why_foreign(home):
-        return slow("the record is not opened, because the home is not known as yours", "see the check of the home")
+        return slow("the record is not opened, because the home is not listed as yours", "see the check of the home")
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 
