@@ -118,7 +118,7 @@ def hardware_at(address: str | None) -> Hardware:
 
 
 def open_home(home: Path) -> Home:
-    """Return a home for a command that only reads it. Print a note on stderr if it is not known as this user's own."""
+    """Return a home for a command that only reads it. Print a note on stderr if it is not listed as this user's own."""
     try:
         why = why_foreign(home)
     except OSError as error:

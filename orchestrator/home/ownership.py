@@ -87,7 +87,8 @@ def why_foreign(root: Path) -> str:
     without any part of a home, if it belongs to this user or root. Raises ``OSError`` if it cannot be read."""
     if not root.is_dir():
         return ""
-    here, owner = _place_of(root), root.stat().st_uid
+    here = _place_of(root)
+    owner = root.stat().st_uid
     if _is_listed(here, same_file=owner not in (0, os.getuid())):
         return ""
     if owner not in (0, os.getuid()):
@@ -181,7 +182,8 @@ def _place_of(root: Path) -> Place:
     """Return where a home is, with its id, or "" if it has none."""
     path = str(root.resolve())
     try:
-        text, status = read_text(root / ID, 100), os.lstat(root / ID)
+        text = read_text(root / ID, 100)
+        status = os.lstat(root / ID)
     except (FileNotFoundError, IsADirectoryError, ValueError):
         return Place("", path)
     if not PATTERN.fullmatch(text):

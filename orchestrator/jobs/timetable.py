@@ -62,8 +62,8 @@ class Timetable(Plan):
 
     An outcome waits for those of jobs that would have ended before it. While it waits, the slot of its run is idle,
     until the other jobs have trained as far as a typical machine would have. Failures, and outcomes that need no
-    training, are told at once. After an interruption the clock starts again from zero, so an interrupted sweep may ask
-    for other jobs.
+    training, reach the other plan at once. After an interruption the clock starts again from zero, so an interrupted
+    sweep may ask for other jobs.
     """
 
     def __init__(self, plan: Plan, family: Family, speed: Speed, slots: int) -> None:

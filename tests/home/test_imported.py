@@ -1,4 +1,4 @@
-"""Runs and sweeps of an archive are shown as imported, whatever it claims, and never count as results of this home."""
+"""Runs and sweeps of an archive are shown as imported, even if it says otherwise, and never count as own results."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_a_sibling_that_no_file_names_is_said(project: Path, workplace: Path) ->
 def test_a_module_finds_others_in_the_working_directory_of_the_command(
     workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are no part of the family's folder, so they may be elsewhere on another node, and are not hashed."""
+    """They are not in the family's folder, so another node may have them elsewhere. They are not hashed."""
     models = PLAIN.format(imports="from board_common import VALUE", score="VALUE")
     space = BOARD.replace("my_models", "board_uncommon")
     files = {"spaces/board_uncommon.py": models, "board_common.py": "VALUE = 0.6\n", "spaces/board.yaml": space}

@@ -158,7 +158,7 @@ class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_mistakes_of_many_texts_cost_no_waits_no_further_passes_and_no_noise_for_questions(
     questions: list[list[Examples]], keys: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each text goes through the model once as a draft and once token by token, whatever is wrong in it."""
+    """Each text goes through the model once as a draft and once token by token, however many mistakes it has."""
     tokens, begin = map(torch.from_numpy, generation.lay_out(questions, WORDS.eos))
     first, model, gumbel = int(begin.min()), untrained(0), generation.gumbel
     passed, drawn = [], []

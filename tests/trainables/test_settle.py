@@ -100,11 +100,11 @@ def test_late_learners_are_counted_and_said_by_mix() -> None:
         runs.append(Run(request, spec.config(request), outcome))
     result = answer(spec, runs)
     assert (result.mix("add").given_up, result.mix("add+prod").given_up) == (GivenUp(4, 2, 1), None)
-    said = (
+    expected = (
         "4 runs of add were given up early. 2 of them trained to the end, and 1 learned late; "
         "still, it counts as given up."
     )
-    assert said in caveats(result)
+    assert expected in caveats(result)
     unknown = (
         "4 runs of add were given up early, and none of them was trained to the end to see whether it learned late."
     )

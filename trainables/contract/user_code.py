@@ -52,7 +52,7 @@ class NameTakenError(ImportError):
 
 
 def allowed(file: Path) -> str:
-    """Return "", which means that nothing is said against a file of the user's."""
+    """Return "": no file is refused."""
     return ""
 
 
@@ -322,14 +322,14 @@ def files_of(module_name: str) -> dict[str, Path]:
 def folders_of(names: Iterable[str]) -> dict[str, str]:
     """Return what another process needs to import the code of ``module:Class``, which has been imported: folders by the
     names of modules and packages at the top."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     served = list(dict.fromkeys(place.folder for place in FINDER.places.values()))
     for module_name in dict.fromkeys(name.partition(":")[0] for name in names):
         folder = folder_of(module_name)
         if folder and module_name != MAIN and not is_installed(Path(folder)):
             modules = _own_modules(module_name, [Path(folder), *served])
-            found |= {_top(name): str(named.folder) for name, named in modules.items()}
-    return found
+            folders |= {_top(name): str(named.folder) for name, named in modules.items()}
+    return folders
 
 
 def unnamed_file(module_name: str) -> Path | None:
@@ -391,8 +391,9 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
         below = next(filter(None, (_named_in(folder, name) for folder in searched)), None)
         if below is not None and not is_installed(below.folder):
             return below
-        found = (_named_in(folder, name) for folder in folders[1:])
-        return next((named for named in found if named is not None and elsewhere(top) is None), None)
+        if elsewhere(top) is not None:
+            return None
+        return next(filter(None, (_named_in(folder, name) for folder in folders[1:])), None)
 
     def visit(name: str, named: _Named) -> None:
         seen.add(name)

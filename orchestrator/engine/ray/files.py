@@ -107,7 +107,7 @@ def _remove_abandoned(place: Path) -> None:
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or _processes_of(directory):
                 continue
             if _is_from_agent(directory):
-                shutil.rmtree(directory, ignore_errors=True)  # Once: others may have put something there that stays.
+                shutil.rmtree(directory, ignore_errors=True)  # One try: another user's files in it may stay.
             elif not status.st_mode & 0o077:
                 # A directory without this file is not one of ours, or is being made now.
                 with _locked(directory / LOCK):

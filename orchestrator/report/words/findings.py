@@ -63,11 +63,14 @@ def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion)
     """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
-    words, comparison = answer.words, mix.comparison
-    assert comparison is not None, "a conclusion has a comparison"
-    models, place, at = f"{words.run}s", conclusion.place, _place_words(answer, conclusion.place)
-    larger, factor = _larger_words(answer, mix, conclusion), _certified(answer, mix, " times")
+    assert mix.comparison is not None, "a conclusion has a comparison"
+    words = answer.words
+    models = f"{words.run}s"
+    place = conclusion.place
+    at = _place_words(answer, place)
+    larger = _larger_words(answer, mix, conclusion)
     if conclusion.is_about_parameters:
+        factor = _certified(answer, mix, " times")
         text = f"{mix_name} needs {outcome_words(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
         counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
@@ -108,7 +111,9 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
     if not mix.is_compared:
         return ""
-    comparison, outcome, conclusion = mix.comparison, outcome_words(answer, mix), conclusion_of(answer, mix)
+    comparison = mix.comparison
+    outcome = outcome_words(answer, mix)
+    conclusion = conclusion_of(answer, mix)
     if comparison is None or not comparison.equal.pairs:
         return outcome
     if conclusion is not None and not conclusion.is_about_parameters:
@@ -118,7 +123,9 @@ def compared_words(answer: Answer, mix: MixAnswer) -> str:
 
 def outcome_words(answer: Answer, mix: MixAnswer) -> str:
     """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
-    comparison, words, conclusion = mix.comparison, answer.words, conclusion_of(answer, mix)
+    comparison = mix.comparison
+    words = answer.words
+    conclusion = conclusion_of(answer, mix)
     if comparison is None:
         return "not compared in pairs"
     if conclusion is None:
@@ -311,11 +318,11 @@ def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
 
 def open_words(answer: Answer, mix: MixAnswer) -> str:
     """Return why a decided comparison says nothing about parameters, or ``""``."""
-    conclusion, baseline = conclusion_of(answer, mix), answer.baseline_of(mix)
+    conclusion = conclusion_of(answer, mix)
     if conclusion is None or conclusion.obstacle is None:
         return ""
     mix_name = called(mix)
-    baseline_name = called(baseline)
+    baseline_name = called(answer.baseline_of(mix))
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
