@@ -1,6 +1,7 @@
 """What many slots are used for: runs begun until every comparison is decided, and until the search ends.
 
     python -m tests.bench.slots --sweeps 40
+    python -m tests.bench.slots --sweeps 3 --most-runs 48
 
 The searches are simulated (forecast/simulation.py) on logistic curves. The first mix is the baseline, and the
 others need ``SAVING`` times fewer parameters. Times are in units of a run at the largest size.
@@ -25,7 +26,7 @@ from orchestrator.transition.types import Point
 from trainables.base import Parameters
 
 SIZES = (7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
-SEEDS, MOST_RUNS = 200, 200
+SEEDS = 200
 MIDDLE, SLOPE, SAVING = 18.0, 5.0, 2.5
 CASES: tuple[tuple[int, int, Aim], ...] = (
     (2, 2, "decide"),
@@ -62,12 +63,12 @@ def cost_of(rng: np.random.Generator, size: int) -> float:
     return (size / SIZES[-1]) * (1 + 0.2 * rng.random())
 
 
-def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
-    """Simulate one search."""
+def search(mixes: int, slots: int, aim: Aim, most_runs: int, key: int) -> Used:
+    """Simulate one search with at most this many runs of a mix."""
     names = tuple(f"mix{place}" for place in range(mixes))
     parameters = tuple(float(size) ** 2 for size in SIZES)
     problem = Problem(names, SIZES, tuple(range(SEEDS)), tuple((mix, names[0]) for mix in names[1:]), parameters)
-    searcher = Pairs(problem, aim=aim, max_runs=MOST_RUNS)
+    searcher = Pairs(problem, aim=aim, max_runs=most_runs)
 
     def world(request: Request) -> Point:
         place = names.index(request.mix)
@@ -89,9 +90,9 @@ def search(mixes: int, slots: int, aim: Aim, key: int) -> Used:
     return Used(last_runs, last_time, len(trace.results), trace.wall, len(decided))
 
 
-def row(mixes: int, slots: int, aim: Aim, sweeps: int) -> str:
+def row(mixes: int, slots: int, aim: Aim, most_runs: int, sweeps: int) -> str:
     """Return a row of the table: medians over some searches."""
-    used = [search(mixes, slots, aim, key) for key in range(sweeps)]
+    used = [search(mixes, slots, aim, most_runs, key) for key in range(sweeps)]
 
     def middle(values: Sequence[float | int | None]) -> str:
         known = [value for value in values if value is not None]
@@ -113,11 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=40, help="simulated searches a row")
-    sweeps = parser.parse_args(arguments).sweeps
+    parser.add_argument("--most-runs", type=int, default=SEEDS, help="runs of a mix at most")
+    chosen = parser.parse_args(arguments)
     print("| search | decided | runs begun at the last decision | time of it | runs in all | time in all |")
     print("|---|---|---|---|---|---|")
     for mixes, slots, aim in CASES:
-        print(row(mixes, slots, aim, sweeps), flush=True)
+        print(row(mixes, slots, aim, chosen.most_runs, chosen.sweeps), flush=True)
 
 
 if __name__ == "__main__":
