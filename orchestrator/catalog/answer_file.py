@@ -352,6 +352,8 @@ def _differences(claimed: Claims, computed: Claims) -> Iterator[str]:
         return
     for row in claimed.transitions:
         mine = own[_row_name(row)]
+        if extra := sorted(row.keys() - mine.keys()):
+            yield f"the table of transitions has no column {', '.join(extra)} for {_row_name(row)}"
         for column in sorted(row.keys() & mine.keys()):
             if not _is_close(row[column], mine[column]):
                 yield f"{column} of {_row_name(row)} is {mine[column]!r}; the file says {row[column]!r}"

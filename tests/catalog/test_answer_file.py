@@ -97,6 +97,7 @@ def _set(*path: str | int, to: object) -> Change:
         (_set("claims", "answer", 0, to="PROD helps."), "the answer does not say: PROD helps."),
         (lambda data: data["claims"]["answer"].reverse(), "another order"),
         (lambda data: data["claims"]["transitions"].pop(), "the table of transitions is about"),
+        (_set("claims", "transitions", 0, "saved_runs", to=900), "has no column saved_runs for add in add"),
         # Outcomes that were made nicer, and pairs that were left out.
         (_set("runs", 9, "accuracy", to={"add": 0.1}), "evidence of add in add+prod"),
         (lambda data: data["pairs"].pop(0), "pairs of add in add+prod is 11; the file says 12"),
