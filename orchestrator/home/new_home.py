@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import logging
 import re
+import shlex
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
-from orchestrator.home.ownership import check_own, list_as_own
+from orchestrator.home.ownership import ID, check_own, is_home, list_as_own
 from orchestrator.system.errors import UserError
 from orchestrator.system.permissions import closing, places_of_others
 
@@ -33,6 +34,19 @@ def check_home(root: Path) -> None:
             raise UserError(f"{path} is a file: give a directory as --home")
 
 
+def check_link(root: Path) -> None:
+    """Raise :class:`UserError` if a home's path is a link to a directory with other files that is not a home yet.
+
+    A project from elsewhere can contain a link with the name of the default home.
+    """
+    if root.is_symlink() and not is_home(root) and any(entry.name != ID for entry in root.iterdir()):
+        target = root.resolve()
+        raise UserError(
+            f"{root} is a link to {target}, which has other files and is not a home yet: give `--home "
+            f"{shlex.quote(str(target))}` to make it one, or give another directory as --home"
+        )
+
+
 def exchange_warning(root: Path) -> str:
     """Return a warning if everyone can rename a home, or a directory above it, or "".
 
@@ -51,14 +65,15 @@ def exchange_warning(root: Path) -> str:
 def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     """Create a home's directory, which only this user can open until they change its mode, and note that it is theirs.
 
-    Raises :class:`UserError` if that fails, the file system does not support locks, or the directory is a home that is
-    not this user's own. ``warn`` gets :func:`exchange_warning`, and the warning of
+    Raises :class:`UserError` if that fails, the file system does not support locks, the directory is a home that is not
+    this user's own, or as :func:`check_link`. ``warn`` gets :func:`exchange_warning`, and the warning of
     :func:`orchestrator.home.ownership.list_as_own`.
     """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{root} cannot be created: {error.strerror}; give another directory as --home") from None
+    check_link(root)
     check_own(root)
     if warning := exchange_warning(root):
         warn(warning)

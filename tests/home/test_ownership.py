@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -368,6 +369,28 @@ def test_a_directory_without_a_home_becomes_one(tmp_path: Path) -> None:
         assert is_home(place)
         assert why_foreign(place) == ""
     assert (homes_list().stat().st_mode & 0o777, homes_list().parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_link_of_a_project_makes_no_home_of_other_files(home: Home, tmp_path: Path) -> None:
+    private = tmp_path / "my keys"
+    private.mkdir()
+    (private / "key").write_text("secret")
+    link = tmp_path / "results"
+    link.symlink_to(private)
+    with pytest.raises(UserError, match=re.escape(f"a link to {private}, which has other files")) as caught:
+        make_home(link)
+    assert f"--home '{private}'" in str(caught.value)
+    assert [path.name for path in private.iterdir()] == ["key"]
+
+
+def test_a_link_to_an_empty_directory_or_to_a_home_is_a_home(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    for number, target in enumerate((tmp_path / "scratch", home.root)):
+        link = tmp_path / f"link{number}"
+        link.symlink_to(target)
+        make_home(link)
+        make_home(link)  # It has an id now.
+        assert why_foreign(link) == ""
 
 
 def test_a_new_home_does_not_keep_an_id_that_it_came_with(home: Home, tmp_path: Path) -> None:
