@@ -43,11 +43,12 @@ from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
+from orchestrator.sweep.engine_choice import shipment_of
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import Attempt, check_answered, run_sweeps, shipment_of
+from orchestrator.sweep.run import Attempt, check_answered, run_sweeps
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
-from orchestrator.sweep.starting import earlier_sweeps
+from orchestrator.sweep.starting import check_startable, find_earlier, prepare_home
 from orchestrator.system.commands import command_line
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
@@ -178,7 +179,10 @@ def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Har
     shipment_of([attempt.spec for attempt in attempts], options)
     for attempt in attempts:
         checked = attempt.options if is_one else replace(attempt.options, resume=None, retry_failed=False)
-        earlier_sweeps(attempt.spec, Home(options.home.resolve()), checked, hardware)
+        home = Home(options.home.resolve())
+        check_startable(attempt.spec, checked, hardware)
+        find_earlier(attempt.spec, home, checked)
+        prepare_home(attempt.spec, home, checked)
     if options.dashboard:
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second to import.
 

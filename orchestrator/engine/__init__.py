@@ -1,0 +1,1 @@
+"""Trains the jobs of any plan on workers."""

@@ -1,10 +1,10 @@
 """A running campaign: starts stacks, stores the results of their runs, and decides what to retry.
 
 Engines call it; it does not depend on Ray. It trains the jobs of a plan (jobs/plan.py) and does not know the question
-that they answer. When a run ends, its directory is written; then the plan gets the outcome. A crash between these steps
-loses nothing. A job whose run is in the home already goes through the same steps without training. If another sweep is
-training a run, the campaign waits for the result. A job that starts from the weights of another waits for it. Which
-stack starts next is decided in job_queue.py.
+that they answer. When a run ends, the campaign writes its directory and then passes the outcome to the plan. A crash
+between these steps loses nothing. If the home already has a job's run, the job goes through the same steps without
+training. If another sweep is training a run, the campaign waits for the result. A job that starts from another job's
+weights waits until that job has ended. The module job_queue.py decides which stack starts next.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from orchestrator.engine.job_queue import JobQueue, Sizing, failed
-from orchestrator.engine.messages import StackJob, StackReport
+from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.engine.work import Work
 from orchestrator.home.checkpoints import Checkpoints, StackNotes
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_store import RunStore
-from orchestrator.jobs.plan import Job, Member, Plan, Setup, Stack
+from orchestrator.jobs.plan import Job, Member, Plan, Stack, SweepSetup
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import Family, Outcome, Status
@@ -41,43 +41,51 @@ class Observer:
 class Campaign(Work):
     """The runs of a plan and the order in which they are trained. Used in the driver's thread only.
 
-    A machine error is not an outcome. After the last retry of a stack, or if the driver itself cannot write, the
-    campaign stops and ``machine_error`` contains the reason (otherwise ""). ``broken`` contains the same reason if the
-    family broke its contract or a worker has other code.
+    A machine error is not an outcome. The campaign stops after the last retry of a stack, or if the driver itself
+    cannot write.
 
     Attributes:
         files: Directory of the sweep, with checkpoints.
-        setup: What the jobs share.
-        slots: Returns the number of stacks with these resources that can train at the same time, as the engine knows.
+        setup: Values that all jobs share.
+        plan: The plan that asks for the jobs.
+        slots: Function of the engine. It returns the number of stacks with these resources that can train at the same
+            time.
         sizing: Maximum number of runs in a stack, by the size of their models.
-        known: Jobs whose outcomes the plan knows already.
+        known: Jobs whose outcomes the plan already has.
+        stopping: True if no more stacks may start.
+        machine_error: The machine error that stopped the campaign, or an empty string if there was none.
+        broken: The same text as ``machine_error`` if a retry cannot help: the family broke its contract, or a worker
+            has other code. Otherwise an empty string.
         limits: Maximum number of runs in a stack, by model size, for sizes that ran out of memory.
         resources: Resources of the stacks that start next. Their share of a GPU grows if a single run does not fit.
-        stopping: True if no more stacks may start.
+        observer: Shows the campaign, and stops it on requests.
+        table: All runs of the campaign and their states.
     """
 
     files: SweepDirectory
-    setup: Setup
+    setup: SweepSetup
     plan: Plan
     _: KW_ONLY
     slots: Callable[[Resources], int]
     sizing: Sizing
     known: InitVar[Iterable[tuple[Job, Outcome]]] = ()
+    stopping: bool = field(default=False, init=False)
+    machine_error: str = field(default="", init=False)
+    broken: str = field(default="", init=False)
 
     def __post_init__(self, known: Iterable[tuple[Job, Outcome]]) -> None:
-        files, setup = self.files, self.setup
+        files = self.files
+        setup = self.setup
         self.resources = setup.resources
-        self._stopping = False
-        self._machine_error = ""
-        self.broken = ""
         self.observer = Observer()
         self._family: Family = setup.family.make()
         self._store = RunStore(files.home, setup.sweep_id, setup.source)
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
-        self._heard: set[str] = set()
-        """Stacks in training that have reported."""
+        """Messages of workers that were logged."""
+        self._reporting: set[str] = set()
+        """Ids of the stacks in training that have reported since they started."""
         self._retries = Retries()
         self.table = RunTable([Stack(tuple(jobs)) for jobs in self._checkpoints.interrupted(self.plan.read)])
         for job, outcome in known:
@@ -89,20 +97,6 @@ class Campaign(Work):
     def done(self) -> bool:
         """True if the campaign is stopping, or if no run is wanted and the plan is done."""
         return self.stopping or (self.table.idle and self.plan.done)
-
-    @property
-    def stopping(self) -> bool:
-        """True if no more stacks may start."""
-        return self._stopping
-
-    @stopping.setter
-    def stopping(self, value: bool) -> None:
-        self._stopping = value
-
-    @property
-    def machine_error(self) -> str:
-        """The machine error that stopped the campaign, or ""."""
-        return self._machine_error
 
     @property
     def stacks(self) -> list[str]:
@@ -120,30 +114,31 @@ class Campaign(Work):
 
     @property
     def training(self) -> list[TableRun]:
+        """Runs in training."""
         return self.table.in_state(RunState.TRAINING)
 
-    def is_over(self, stack_id: str) -> bool:
+    def should_end(self, stack_id: str) -> bool:
         stack = self.table.stacks.get(stack_id)
         return self.stopping or (stack is not None and not self.table.members(stack))
 
     def may_be_killed(self, stack_id: str) -> bool:
-        return self.stopping and stack_id not in self._heard
+        return self.stopping and stack_id not in self._reporting
 
     def poll(self) -> None:
         with self._watched():
             self.observer.poll()
 
     def drop_unwanted(self) -> int:
-        """Drop the runs that the plan does not want any more. Keep runs whose weights a wanted run waits for.
+        """Drop the runs that the plan no longer wants. Keep runs whose weights a wanted run waits for.
 
-        Return the number of dropped runs in training. Their stacks end at the next report if no other run of theirs is
-        wanted, and leave checkpoints.
+        Return the number of dropped runs in training. If no other run of their stack is wanted, the stack ends at its
+        next report and saves a checkpoint.
         """
         return self._queue.drop_unwanted()
 
-    def _drop_taken_back(self) -> None:
-        """Drop runs that the plan no longer wants because of an outcome."""
-        if self.plan.takes_back() and (count := self.drop_unwanted()):
+    def _drop_unneeded(self) -> None:
+        """Ask the plan whether the latest outcomes made runs unnecessary, and drop those runs."""
+        if self.plan.has_dropped_jobs() and (count := self.drop_unwanted()):
             many = "1 run in training is" if count == 1 else f"{count} runs in training are"
             log.info(f"{many} no longer needed and will stop{', with checkpoints' if self.runs_resume else ''}")
 
@@ -154,12 +149,15 @@ class Campaign(Work):
             if len(self.table.stacks) >= at_once:
                 return None
             if not (self.stopping or self._retries.are_paused):
+                # Not at_once - len(stacks): a stack whose runs have all ended frees its slot before its worker closes.
                 free = at_once - self.table.busy
+                # The order matters. Filling the queue may find stored runs, and their outcomes may make other runs
+                # unnecessary. These must be dropped before one of them starts.
                 self._queue.fill(free)
-                self._drop_taken_back()  # Runs that the home has may have decided something.
-                stack = self._queue.choose(free)
+                self._drop_unneeded()
+                stack = self._queue.start_next(free)
             if stack is not None:
-                self._heard.discard(stack.id)
+                self._reporting.discard(stack.id)
                 self._notes.begin(stack.id, self._members(stack))
             self.observer.poll()  # Last, to show the new stack: generating its data may take minutes.
         return stack
@@ -170,49 +168,44 @@ class Campaign(Work):
         donors = sorted({stack.jobs[index].donor for index in wanted} - {""})
         weights = {key: self._store.weights(key) for key in donors}
         return StackJob(
-            self.setup,
-            stack.id,
-            tuple(job.run for job in stack.jobs),
-            tuple(job.key for job in stack.jobs),
-            tuple(self._members(stack)),
-            tuple(wanted),
-            self.resources,
-            {key: path.read_bytes() for key, path in weights.items() if path is not None},
+            setup=self.setup,
+            stack_id=stack.id,
+            runs=tuple(job.run for job in stack.jobs),
+            keys=tuple(job.key for job in stack.jobs),
+            members=tuple(self._members(stack)),
+            wanted=tuple(wanted),
+            resources=self.resources,
+            donors={key: path.read_bytes() for key, path in weights.items() if path is not None},
         )
 
-    def foresee(self, stack: Stack) -> Iterator[Job]:
+    def likely_next(self, stack: Stack) -> Iterator[Job]:
         waiting = [run.job for run in self.table.in_state(RunState.WAITING)]
-        for job in (*waiting, *self.plan.foresee(stack.jobs[0])):
-            if self.sizing.most(job.run.size) > 1:  # A single run uses a different step.
+        for job in (*waiting, *self.plan.likely_next(stack.jobs[0])):
+            if self.sizing.max_runs(job.run.size) > 1:  # A single run uses a different step.
                 yield job
 
     def _members(self, stack: Stack) -> list[Member]:
+        """Return the values from which the plan makes the stack's jobs again in a later process."""
         return [self.plan.describe(job) for job in stack.jobs]
 
-    def take_in(self, stack_id: str, report: StackReport) -> None:
-        self._heard.add(stack_id)
+    def handle_report(self, stack_id: str, report: StackReport) -> None:
+        self._reporting.add(stack_id)
         for message in report.messages:
             if message not in self._messages:  # Every process sends the messages about its machine.
                 log.warning(message)
             self._messages.add(message)
+        # The order matters. Outcomes come first, because `steps` is the progress of the unfinished runs only.
         for reported in report.runs:
-            run = self.table.get(reported.key)
-            if reported.evaluation is not None and run is not None and run.state is RunState.TRAINING:
-                run.evaluated(reported.evaluation)
-                with self._watched():
-                    self._notes.evaluated(run.stack_id, reported.key, reported.evaluation)
-                    self.plan.reach(reported.key, reported.evaluation.step)
-            if reported.outcome is not None:
-                self.ended(reported.key, reported.outcome, reported.files)
+            self._handle_run_report(reported)
         with self._watched():
-            if report.steps and (stack := self.table.stacks.get(stack_id)) is not None:
-                for run in self.table.members(stack):
-                    self.plan.reach(run.job.key, report.steps)
-            self._drop_taken_back()
+            self._report_steps(stack_id, report.steps)
+            self._drop_unneeded()
+        # The rest takes the stack from its worker and queues its runs that are still in training. By now, neither the
+        # runs that ended nor the dropped ones are in training, so none of them is queued again.
         if report.halves:
             self.stack_halved(stack_id, report.halves)
         if report.needs_gpus:
-            self.stack_was_cramped(stack_id, report.needs_gpus)
+            self.stack_needs_gpus(stack_id, report.needs_gpus)
         if report.broken:
             self._leave(stack_id)
             self.broken = self.broken or report.broken
@@ -220,9 +213,31 @@ class Campaign(Work):
         if report.machine_error:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
+    def _handle_run_report(self, report: RunReport) -> None:
+        """Note a run's evaluation, and record its outcome if it has ended."""
+        run = self.table.get(report.key)
+        if report.evaluation is not None and run is not None and run.state is RunState.TRAINING:
+            run.evaluated(report.evaluation)
+            with self._watched():
+                self._notes.evaluated(run.stack_id, report.key, report.evaluation)
+                self.plan.report_progress(report.key, report.evaluation.step)
+        if report.outcome is not None:
+            self.ended(report.key, report.outcome, report.files)
+
+    def _report_steps(self, stack_id: str, steps: int) -> None:
+        """Tell the plan that a stack's unfinished runs have trained this many steps, unless it is 0 (unknown)."""
+        stack = self.table.stacks.get(stack_id)
+        if steps and stack is not None:
+            for run in self.table.members(stack):
+                self.plan.report_progress(run.job.key, steps)
+
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> bool:
         """Record an ended run and, unless it failed, store it with its files. Return False if the run is not in
-        training. A run that was dropped meanwhile is only stored; one that was reported twice changes nothing."""
+        training.
+
+        A run that was dropped while it trained is stored but not passed to the plan. A second report of the same run is
+        ignored.
+        """
         run = self.table.get(key)
         dropped = self.table.closing_jobs.get(key)
         if run is None and outcome.status is not Status.FAILED and dropped is not None:
@@ -248,22 +263,26 @@ class Campaign(Work):
             self._notes.end(stack_id)
             if all(self.table.outcome(job.key) is not None for job in stack.jobs):
                 self._checkpoints.drop(stack_id)
-            elif not self.stopping:  # If one of its runs is wanted again, it continues from the checkpoint.
+            elif not self.stopping:
+                # Its unfinished runs were dropped. If one is wanted again, it continues from the stack's checkpoint.
                 self.table.interrupted.append(stack)
         elif self.stopping:
+            # A stop ended it early. Its notes stay, so that the resumed sweep continues from its checkpoint.
             self.table.wait_first(members)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
         again = self._retries.count_failure(stack_id, retries)
         if not self.stopping and not again and len(self.table.stacks[stack_id].jobs) == 1:
             [job] = self.table.remove_stack(stack_id).jobs
-            self._checkpoints.drop_work(stack_id)  # A run that is tried again must not start from what failed.
+            # If the run is ever trained again, it must not find the files that the failed attempt left.
+            self._checkpoints.drop_work(stack_id)
             self.ended(job.key, failed(error))
             return
         stack, unfinished = self._leave(stack_id)
         if again and not self.stopping:
             self.table.interrupted.insert(0, stack)
         elif not self.stopping:
+            # One of the runs may fail every time. Alone, it cannot take the others with it.
             for run in unfinished:
                 self.table.add(run.job, RunState.WAITING).alone = True
 
@@ -286,7 +305,8 @@ class Campaign(Work):
             self.stack_met_machine_error(stack_id, error)
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[str]]) -> None:
-        """Replace a stack that ran out of memory with ``halves``. They limit later stacks of at least its size."""
+        """Replace a stack that ran out of memory with ``halves``, given as keys of runs. Later stacks of this model
+        size or a larger one have at most as many runs as the larger half."""
         stack, _ = self._leave(stack_id)
         by_key = {job.key: job for job in stack.jobs}
         smaller = [Stack(tuple(by_key[key] for key in half)) for half in halves]
@@ -297,26 +317,27 @@ class Campaign(Work):
             self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
 
-    def stack_left(self, stack_id: str, why: str) -> None:
+    def stack_moved(self, stack_id: str, reason: str) -> None:
         stack, unfinished = self._leave(stack_id)
         if unfinished and not self.stopping:
             self.table.interrupted.insert(0, stack)
-            log.warning(f"{why}: its runs continue elsewhere")
+            log.warning(f"{reason}: its runs continue elsewhere")
 
-    def stack_was_cramped(self, stack_id: str, gpus: float) -> None:
-        """Continue a stack of one run that did not fit into its share of a GPU. From now on every stack gets at least
-        ``gpus``: the other stacks on that GPU also use memory, so any of them could have failed."""
+    def stack_needs_gpus(self, stack_id: str, gpus: float) -> None:
+        """Continue a stack of one run that did not fit into its share of a GPU. From now on, every stack gets at least
+        ``gpus`` of a GPU, because all stacks on a GPU use its memory, so any of them could have failed."""
         stack, unfinished = self._leave(stack_id)
         if unfinished:
             self.table.interrupted.insert(0, stack)
         if gpus > self.resources.gpus:
             where = f"{self._family.size_axis} {stack.jobs[0].run.size}"
             share = f"{self.resources.gpus:g} of a GPU"
-            log.warning(f"a run at {where} does not fit into {share}: new stacks get {gpus:g}")
+            log.warning(f"A run at {where} does not fit into {share}. From now on, stacks get {gpus:g} of a GPU.")
             self.resources = self.resources.model_copy(update={"gpu_per_stack": gpus})
 
     def _leave(self, stack_id: str) -> tuple[Stack, list[TableRun]]:
-        """Remove a stack from its worker and queue its unfinished runs before all others. Return both."""
+        """Remove a stack from its worker and queue its unfinished runs before all others. Return the stack and these
+        runs."""
         stack = self.table.remove_stack(stack_id)
         unfinished = self.table.members(stack)
         self.table.wait_first(unfinished)
@@ -324,8 +345,8 @@ class Campaign(Work):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Stop the sweep on a machine error in the block. A run that did not reach the plan is either on disk or
-        will be trained again."""
+        """Stop the sweep if the block raises a machine error. No run is lost: a run whose outcome did not reach the
+        plan is on disk or will be trained again."""
         try:
             yield
         except Exception as error:
@@ -335,5 +356,5 @@ class Campaign(Work):
             self.stop(message)
 
     def stop(self, error: str) -> None:
-        self._machine_error = self._machine_error or error
+        self.machine_error = self.machine_error or error  # Later errors are often consequences of the first.
         self.stopping = True

@@ -1,4 +1,4 @@
-"""Errors of the device that trains: exhausted memory, and a GPU that its process can no longer use."""
+"""Recognizes errors of the device that trains: exhausted memory, and a GPU that the process can no longer use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXHAUSTED = (
     "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
     "can't allocate memory",
 )
-"""Messages by which the libraries underneath torch report that memory is exhausted."""
+"""Parts of the messages with which the libraries below torch report that memory is exhausted."""
 UNUSABLE = (
     "CUDA error",
     "No CUDA GPUs are available",
@@ -24,8 +24,8 @@ UNUSABLE = (
     "Found no NVIDIA driver",
     "Torch not compiled with CUDA",
 )
-"""Messages of torch about a GPU, unless they contain one of :data:`OF_CODE`."""
-OF_CODE = (
+"""Starts of torch's messages about a GPU. A message with one of the :data:`CODE_FAULTS` is about something else."""
+CODE_FAULTS = (
     "device-side assert",
     "illegal memory access",
     "misaligned address",
@@ -36,12 +36,12 @@ OF_CODE = (
     "INVALID",
     "NOT_SUPPORTED",
 )
-"""Parts of messages of CUDA about the code that runs on the GPU."""
+"""Parts of CUDA's messages about errors in the code that runs on the GPU."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an exception or one of its causes reports that the device's memory is exhausted. Libraries below
-    torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, recognized by their messages."""
+    """Return True if an exception or one of its causes reports that the device's memory is exhausted."""
+    # Libraries below torch (cuBLAS, cuDNN, the CPU's allocator) raise plain errors, so we compare their messages.
     return any(
         isinstance(cause, torch.OutOfMemoryError | MemoryError)
         or (isinstance(cause, RuntimeError) and any(words in str(cause) for words in EXHAUSTED))
@@ -50,12 +50,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def lost_device(error: BaseException) -> str:
-    """Return a sentence if an exception or one of its causes reports that the GPU is broken, taken or not accessible,
-    otherwise "". Errors of the code that runs on the GPU are not among them."""
+    """Return a sentence if an exception or one of its causes reports that the GPU is broken, in use or not accessible.
+    Return an empty string for all other exceptions, such as errors in the code that runs on the GPU."""
     for cause in with_causes(error):
         first_line = str(cause).partition("\n")[0]
         if isinstance(cause, RuntimeError | AssertionError) and first_line.startswith(UNUSABLE):
-            if any(words in first_line for words in (*EXHAUSTED, *OF_CODE)):
+            if any(words in first_line for words in (*EXHAUSTED, *CODE_FAULTS)):
                 return ""
             return f"the GPU of {platform.node()} cannot be used ({first_line}): check it with `doctor`"
     return ""

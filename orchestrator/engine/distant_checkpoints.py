@@ -1,4 +1,4 @@
-"""Checkpoints of a machine that does not have the sweep's directory. Copies go to the driver's machine."""
+"""Checkpoints on a machine that does not have the sweep's directory. The driver's machine gets copies."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from orchestrator.jobs.plan import Member
 
 
 class DepotError(Exception):
-    """The driver's machine cannot be reached, or refuses a checkpoint."""
+    """The driver's machine does not respond, or refuses a checkpoint."""
 
 
 class Depot(Protocol):
-    """The checkpoints in the sweep's directory, as a worker on another machine sees them.
+    """The checkpoints in the sweep's directory, for a worker on another machine.
 
-    Both methods raise :class:`DepotError`. After a network outage, two workers may train one stack; the one that
-    fetched its checkpoint last owns it, and checkpoints of the other one are refused.
+    Both methods raise :class:`DepotError`. After a network outage, two workers may train the same stack. The worker
+    that fetched its checkpoint last owns the stack, and the depot refuses checkpoints from the other worker.
     """
 
     def fetch(self, stack_id: str) -> PackedCheckpoint | None:
-        """Return a stack's newest checkpoint, or None without one. The caller owns the stack from now on."""
+        """Return a stack's newest checkpoint, or None if there is none. From now on, the caller owns the stack."""
 
     def store(self, stack_id: str, packed: PackedCheckpoint) -> None:
-        """Store a checkpoint of a stack, in place of older ones."""
+        """Store a checkpoint of a stack. It replaces older checkpoints."""
 
 
 class DistantCheckpoints(Checkpoints):
     """Checkpoints in this machine's scratch, with a copy of each in the sweep's directory.
 
-    Without its copies, the loss of a machine would lose the training of its stacks. A copy that cannot be stored is
-    only a message: the next one may arrive.
+    The copies protect against losing the machine. If a copy fails, report a message and continue, because the next copy
+    may succeed.
     """
 
     def __init__(self, root: Path, depot: Depot, report: Callable[[str], None]) -> None:
@@ -43,8 +43,8 @@ class DistantCheckpoints(Checkpoints):
         self._fetched: set[str] = set()
 
     def newest(self, stack_id: str) -> Path | None:
-        """Return the newest checkpoint, after fetching it if the sweep's directory has a newer one than this machine.
-        Another machine may have continued the stack since it was here."""
+        """Return a stack's newest checkpoint. The first call for a stack fetches it from the driver's machine."""
+        # Another machine may have continued the stack since this machine trained it.
         if stack_id not in self._fetched:
             self._fetched.add(stack_id)
             try:
@@ -65,6 +65,6 @@ class DistantCheckpoints(Checkpoints):
             self._depot.store(stack_id, packed)
         except (DepotError, ValueError) as error:
             self._report(
-                f"could not copy a checkpoint to the driver's machine ({error}): if this machine is lost, its runs "
-                "continue from an earlier one"
+                f"could not copy a checkpoint to the driver's machine ({error}). If this machine is lost, its runs "
+                "continue from an earlier checkpoint"
             )

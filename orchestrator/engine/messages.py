@@ -1,6 +1,6 @@
-"""Messages between a campaign and its workers: jobs and reports, which Ray pickles unchanged.
+"""Messages between a campaign and its workers: jobs and reports. They can be pickled.
 
-Workers send a run's files in their reports, and only the driver writes them to the home.
+Workers send a run's files in their reports. Only the driver writes them to the home.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.jobs.plan import Member, Setup
+from orchestrator.jobs.plan import Member, SweepSetup
 from orchestrator.jobs.resources import Resources
 from trainables.base import Evaluation, Outcome, RunConfig
 
 
 class DeviceLostError(Exception):
-    """A process cannot use its GPU any more. The message is a sentence for the user; it says nothing about the runs."""
+    """A process can no longer use its GPU, which is not the runs' fault. The message is a sentence for the user."""
 
 
 class FarewellError(Exception):
-    """A worker has written a checkpoint and left its stack, which continues elsewhere. The message says why."""
+    """A worker has saved a checkpoint and left its stack, which continues elsewhere. The message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,18 @@ class StackJob:
     """The runs of a stack, and everything else that a worker needs.
 
     Attributes:
-        setup: What the jobs of its sweep share.
-        stack_id: Name of its checkpoint.
-        keys: Keys of the runs in the driver. A worker whose code gives them other keys has other code.
-        members: What the checkpoint says about each run, as JSON values.
+        setup: Values that all jobs of the sweep share.
+        stack_id: Id of the stack, and the name of its checkpoint.
+        runs: Configurations of the runs.
+        keys: Keys of the runs that the driver computed. If a worker computes different keys, its code differs from the
+            driver's.
+        members: JSON values for the checkpoint, from which the plan makes the job of each run again.
         wanted: Indices in ``runs`` of the runs to train. The others have ended or are no longer wanted.
-        resources: Resources of the stack: those of the sweep, or a larger share of a GPU if a run did not fit into it.
-        donors: Weights (safetensors) from which the runs continue, by the donor's key.
+        resources: Resources of the stack. Its share of a GPU is larger than the sweep's if a run did not fit into that.
+        donors: Weights (safetensors) from which the runs start, by the donor's key.
     """
 
-    setup: Setup
+    setup: SweepSetup
     stack_id: str
     runs: tuple[RunConfig, ...]
     keys: tuple[str, ...]
@@ -52,7 +54,14 @@ class StackJob:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Report on one run. When the run ends, ``files`` has its weights, arrays and probe results by relative path."""
+    """Report on one run.
+
+    Attributes:
+        key: Key of the run.
+        evaluation: A new evaluation, or None.
+        outcome: Outcome, or None until the run ends.
+        files: Weights, arrays and probe results of a run that ended, by relative path.
+    """
 
     key: str
     evaluation: Evaluation | None
@@ -62,15 +71,18 @@ class RunReport:
 
 @dataclass(frozen=True)
 class StackReport:
-    """A worker's report on the ``runs`` that were evaluated or ended, with ``messages`` for the user.
+    """A worker's report on a stack. If ``halves``, ``needs_gpus``, ``machine_error`` or ``broken`` is set, the worker
+    has left the stack.
 
     Attributes:
+        runs: Reports on the runs that were evaluated or ended.
         steps: Steps that every unfinished run has trained, or 0 if unknown.
-        halves: Keys of two smaller stacks that replace this stack, which did not fit into memory.
-        needs_gpus: Share of a GPU that the stack's only run needs at least, because it did not fit into a smaller one.
-        machine_error: The machine error that made the worker leave the stack.
-        broken: Why the sweep must stop: the family broke its contract, or the worker has other code than the driver.
-            A retry would fail in the same way.
+        halves: Keys of the runs of two smaller stacks that replace this stack, because it did not fit into memory.
+        needs_gpus: Minimum share of a GPU for the stack's only run, because it did not fit into a smaller share.
+        machine_error: The machine error that ended the stack.
+        broken: Reason to stop the sweep, because a retry would fail in the same way: the family broke its contract, or
+            the worker has other code than the driver.
+        messages: Messages for the user.
     """
 
     runs: tuple[RunReport, ...] = ()

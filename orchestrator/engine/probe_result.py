@@ -1,4 +1,4 @@
-"""The result of a probe on a run that has just ended or is stored, given its arrays and weights in memory."""
+"""Runs a probe on a finished run, given the run's arrays and weights in memory."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ Arrays = Mapping[str, NDArray[Any]]
 def run_probe(
     probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path
 ) -> tuple[ProbeResult, Arrays]:
-    """Return a probe's result on a finished run, and its arrays. An exception in the probe only fails the result.
+    """Run a probe on a finished run. An exception in the probe is not raised but becomes the result's error.
 
     Args:
+        probe: The probe.
+        family: Family of the run.
+        config: Configuration of the run.
         arrays: Arrays of the run, empty if it has none.
         weights: Weights of the run, empty if it has none.
-        cache: Directory of training data on this node.
+        cache: Directory of training data on this machine.
+
+    Returns:
+        The result, and the arrays that the probe made.
     """
     numbers: dict[str, float] = {}
     made: Arrays = {}
-    error = _lacking(probe, arrays, weights)
+    error = _missing_text(probe, arrays, weights)
     if not error:
         try:
             model = family.load(config, weights) if probe.needs_model else None
@@ -41,11 +47,12 @@ def run_probe(
     return ProbeResult(probe.name, probe.version, numbers, error), made
 
 
-def _lacking(probe: Probe, arrays: Arrays, weights: Arrays) -> str:
-    """Return a message with what a run lacks for a probe, an array or the model, or "" if it lacks nothing."""
+def _missing_text(probe: Probe, arrays: Arrays, weights: Arrays) -> str:
+    """Return a message with an array or the model that a probe needs and the run lacks. Return an empty string if
+    nothing is missing."""
     if missing := sorted(set(probe.needs_arrays) - arrays.keys()):
         available = f"its family keeps {', '.join(sorted(arrays))}" if arrays else "its family keeps no arrays"
-        return f"the probe {probe.name!r} needs the array {missing[0]!r} of a run; {available}"
+        return f"the probe {probe.name!r} needs the array {missing[0]!r}, which this run lacks; {available}"
     if probe.needs_model and not weights:
         return f"the probe {probe.name!r} needs the model, but this run left no weights"
     return ""

@@ -1,4 +1,4 @@
-"""Trains one run of a sweep again, in this process and without a home, to compare it with a stored outcome."""
+"""Trains one run of a sweep again, in this process and without a home, to compare the outcome with the stored one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from trainables.contract.report_validator import ReportValidator
 
 
 def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
-    """Train a run to its end, alone in its stack, after the earlier phases of its arm. Return its outcome.
+    """Train the earlier phases of a run's arm and then the run itself, each alone in its stack. Return its outcome.
 
-    Raises :class:`UserError` if the run needs a GPU that this machine lacks, and whatever its family raises.
+    Exceptions of the family are not caught.
+
+    Raises:
+        UserError: if the run was trained on a GPU and this machine has none.
     """
     if resources.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("these runs were trained on a GPU, and this machine has none: leave --retrain out")
+        raise UserError("these runs were trained on a GPU, and this machine has none: omit --retrain")
     prepare_device(resources)
     weights: Mapping[str, NDArray[Any]] = {}
     with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
@@ -35,7 +38,7 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
 
 
 def _train(family: Family, config: RunConfig, device: str, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:
-    """Train a phase, from the weights of the phase before it. Return its last report."""
+    """Train a phase from the weights of the previous phase. Return its last report."""
     learner = family.learner([config], device=device, cache=cache)
     if config.start is not None:
         learner.take_over({0: donor})

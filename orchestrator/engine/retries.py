@@ -1,4 +1,4 @@
-"""How often a stack is tried again after it failed or its machine did, and when."""
+"""Decides how often a stack is tried again after it or its machine failed, and when."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections import Counter
 
 WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before each retry of a stack after a machine error, so that disk space or memory may be freed. After the last
-retry the sweep stops."""
+"""Seconds before each retry of a stack after a machine error. In this time, disk space or memory may be freed. After
+the last retry, the sweep stops."""
 
 
 class Retries:
-    """Counts of failures and machine errors of the stacks of a campaign, by the ids of the stacks.
+    """Counts of failures and machine errors of a campaign's stacks, by the ids of the stacks.
 
-    A failure is the stack's own: its code raised an exception. A machine error says nothing about the stack, so the two
-    are counted apart, and machine errors only in a row.
+    A failure means that the stack's code raised an exception. A machine error is not the stack's fault. So both are
+    counted separately, and only consecutive machine errors count.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Retries:
         self._machine_errors: Counter[str] = Counter()
         """Consecutive machine errors of each stack."""
         self._reached: dict[str, int] = {}
-        """The furthest step at which a machine error met each stack."""
+        """The latest step of each stack at which a machine error happened."""
         self._paused_until = 0.0
 
     @property
@@ -36,8 +36,9 @@ class Retries:
         return self._failures[stack_id] <= retries
 
     def count_machine_error(self, stack_id: str, step: int) -> float | None:
-        """Count a machine error that met a stack at a step. Return the seconds to wait before its next try, or None
-        after the last. The count starts over once the stack gets further than at any earlier error."""
+        """Count a machine error of a stack at a step. Return the seconds to wait before the next try, or None if there
+        is no further try."""
+        # Progress since the last error means that the retries help, so the count starts over.
         if step > self._reached.get(stack_id, 0):
             self._reached[stack_id] = step
             self._machine_errors[stack_id] = 0
@@ -46,5 +47,5 @@ class Retries:
         return WAITS_S[count] if count < len(WAITS_S) else None
 
     def pause(self, seconds: float) -> None:
-        """Start no stack for some seconds."""
+        """Let no stack start for some seconds."""
         self._paused_until = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Table of a sweep's runs and their states, by key. It does not read or write files, and makes no decisions."""
+"""Table of a campaign's runs and their states, by key. It does not read or write files, and makes no decisions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trainables.base import Evaluation, Outcome
 
 
 class RunState(Enum):
-    """State of a run. A run is still wanted in all states except ``ENDED``."""
+    """State of a run. In all states except ``ENDED``, the run is still wanted."""
 
     WAITING = auto()  # Waits for a slot, in the table's order.
-    BLOCKED = auto()  # Waits for the phase that it continues.
+    BLOCKED = auto()  # Waits for the previous phase, from whose weights it starts.
     ELSEWHERE = auto()  # Another sweep is training it.
     TRAINING = auto()  # A worker of this sweep is training it.
     ENDED = auto()  # It has an outcome.
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
 
 
 BEFORE = Moment(0, 0.0)
-"""The moment before the first evaluation, whose time is unknown."""
+"""The moment before the first evaluation. Its time is unknown."""
 
 
 @dataclass
@@ -38,10 +38,12 @@ class TableRun:
     """A run and its job, state and progress.
 
     Attributes:
-        alone: True after its stack failed. The run is then trained without others.
+        job: The job.
+        state: State of the run.
+        alone: True after the run's stack failed. The run is then trained without others.
         outcome: Outcome, or None until the run has ended.
-        stack_id: The stack that is training the run or trained it last.
-        evaluation: The last evaluation since the run began to train here, or None.
+        stack_id: Id of the stack that is training the run or trained it last.
+        evaluation: Last evaluation since the run began to train in this stack, or None.
         first: Moment of the first evaluation since then.
         last: Moment of the last evaluation since then.
     """
@@ -69,42 +71,46 @@ class TableRun:
         self.last = BEFORE
 
     def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
-        """Note an evaluation of the run, made at ``now`` (monotonic, in seconds)."""
-        # The first step may take minutes to compile, so rates are taken from the first evaluation on.
+        """Note an evaluation of the run at the time ``now`` (monotonic, in seconds), by default the current time."""
+        # Rates begin at the first evaluation, because the first step may take minutes to compile.
         self.last = Moment(evaluation.step, time.monotonic() if now is None else now)
         if self.evaluation is None:
             self.first = self.last
         self.evaluation = evaluation
 
     def left_s(self, steps: int, now: float) -> float | None:
-        """Return the seconds left of ``steps`` steps, or None if the rate is unknown or that time is over. The
-        rate excludes the time before the first evaluation."""
+        """Return the seconds until the run has trained ``steps`` steps. Return None if its rate is unknown or if it
+        should have ended already."""
         if (step_s := self._step_s) is None:
             return None
         seconds = (steps - self.step) * step_s - (now - self.last.time)
-        return seconds if seconds > 0 else None  # A late run says nothing about when it ends; 0 would promise "now".
+        # If the run is late, we cannot estimate its end. 0 would mean "now".
+        return seconds if seconds > 0 else None
 
     def is_ending(self, steps: int, now: float) -> bool:
-        """Return True if less than :data:`ENDING` of the time of ``steps`` steps is left; False if that is unknown."""
+        """Return True if less than the share :data:`ENDING` of the time of ``steps`` steps is left. Return False if
+        this is unknown."""
         left_s = self.left_s(steps, now)
         step_s = self._step_s
         return left_s is not None and step_s is not None and left_s < ENDING * steps * step_s
 
     @property
     def _step_s(self) -> float | None:
-        """Seconds of a step between the first evaluation and the last, or None if there were fewer than two."""
+        """Mean seconds of a step between the first evaluation and the last, or None if there were fewer than two."""
         steps = self.last.step - self.first.step
         seconds = self.last.time - self.first.time
         return seconds / steps if steps > 0 and seconds > 0 else None
 
 
 class RunTable(dict[str, TableRun]):
-    """All runs that a sweep wants or wanted, by key, and the stacks that they train in.
+    """All runs that a campaign wants or has wanted, by key, and the stacks in which they train.
+
+    The order of the runs is their urgency.
 
     Attributes:
         stacks: Stacks with a worker, by id.
-        interrupted: Stacks with a checkpoint, which can only continue as a whole.
-        closing: Ids of the stacks with dropped runs, whose workers have not ended.
+        interrupted: Stacks with a checkpoint. A checkpoint belongs to the stack as a whole.
+        closing: Ids of the stacks that had dropped runs and whose workers have not ended.
     """
 
     def __init__(self, interrupted: list[Stack]) -> None:
@@ -114,7 +120,7 @@ class RunTable(dict[str, TableRun]):
         self.closing: set[str] = set()
 
     def outcome(self, key: str) -> Outcome | None:
-        """Return the outcome of the run with this key, or None if it has not ended."""
+        """Return the outcome of the run with this key, or None if it has not ended or is not in the table."""
         run = self.get(key)
         return None if run is None else run.outcome
 
@@ -129,12 +135,13 @@ class RunTable(dict[str, TableRun]):
 
     @property
     def busy(self) -> int:
-        """Number of stacks with a run in training. A stack frees its slot when its runs end, before its trial ends."""
+        """Number of stacks with a run in training."""
+        # Fewer than `stacks`: a stack frees its slot when its runs have ended, before its worker ends.
         return len({run.stack_id for run in self.in_state(RunState.TRAINING)})
 
     def add(self, job: Job, state: RunState, outcome: Outcome | None = None) -> TableRun:
-        """Add a run or change its state. It becomes the least urgent."""
-        # Removed first, because a dictionary keeps the place of a key that it has, and its order is the urgency.
+        """Add a run or change its state, and return it. It becomes the least urgent."""
+        # Removed first, because a dictionary keeps the position of a key that it has.
         run = self[job.key] = self.pop(job.key, TableRun(job, state))
         run.state = state
         run.outcome = outcome
@@ -150,7 +157,7 @@ class RunTable(dict[str, TableRun]):
         self.update(first | others)
 
     def members(self, stack: Stack) -> list[TableRun]:
-        """Return the runs that are in training in a stack."""
+        """Return the runs that a stack is training now."""
         runs = (self.get(job.key) for job in stack.jobs)
         return [run for run in runs if run and run.state is RunState.TRAINING and run.stack_id == stack.id]
 
@@ -165,7 +172,7 @@ class RunTable(dict[str, TableRun]):
         return self.stacks.pop(stack_id)
 
     def take_interrupted(self, key: str) -> Stack | None:
-        """Remove and return the interrupted stack with this run. Return None without such a stack."""
+        """Remove and return the interrupted stack with this run, or return None if there is no such stack."""
         stack = next((stack for stack in self.interrupted if key in {job.key for job in stack.jobs}), None)
         if stack is not None:
             self.interrupted.remove(stack)

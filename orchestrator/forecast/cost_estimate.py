@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.forecast.rehearsals import rehearse
 from orchestrator.jobs.timetable import typical_seconds
-from orchestrator.search.base import AUTO, Request
+from orchestrator.search.base import Request
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stack_sizes import GPU_SPEED, GPU_STEP_S, StackSizes, choose_stacks, stacks_at_once
@@ -102,7 +102,7 @@ def estimate_cost(spec: SweepSpec, hardware: Hardware, *, most_at_once: float = 
             max(sum(map(family.flops, phases)) for phases in _phases(spec, size)),
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
-            stacks.most(size),
+            stacks.max_runs(size),
         )
         for size in spec.sizes
     )
@@ -211,5 +211,5 @@ def _seconds(spec: SweepSpec, family: Family, phases: Iterable[RunConfig]) -> fl
 
 def _runs_together(spec: SweepSpec) -> int:
     """Return the number of runs of a typical stack on a GPU, 1 while its ``stack`` is ``auto``."""
-    stack = spec.search.settings.get("stack", AUTO)
+    stack = spec.search.settings.get("stack", "auto")
     return stack if isinstance(stack, int) and spec.make_family().stacks else 1

@@ -20,7 +20,7 @@ from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_te
 from orchestrator.home.run_files import ProbeResult, read_results, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.trusted_code import UntrustedCodeError, import_named, named_code
-from orchestrator.jobs.plan import Setup
+from orchestrator.jobs.plan import SweepSetup
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.mistakes import parse
@@ -69,18 +69,18 @@ class Sweep:
         return bool(self.spec.salt)
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> SweepSetup:
         """What the jobs of the sweep share."""
         spec = self.spec
-        return Setup(
-            self.id,
-            str(self.files.directory),
-            spec.family_source,
-            spec.family_class.version,
-            spec.source,
-            spec.code == "warn",
-            spec.probes,
-            spec.resources,
+        return SweepSetup(
+            sweep_id=self.id,
+            directory=str(self.files.directory),
+            family=spec.family_source,
+            version=spec.family_class.version,
+            source=spec.source,
+            accepts_other_code=spec.code == "warn",
+            probes=spec.probes,
+            resources=spec.resources,
         )
 
     def run(self, key: str, request: Request, outcome: Outcome, trained_for: str = "", at: str = "") -> Run:

@@ -1,0 +1,1 @@
+"""Jobs, plans, stacks and the resources of runs."""

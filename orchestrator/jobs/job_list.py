@@ -1,4 +1,4 @@
-"""The simplest plan: a list of jobs, which sweeps anything that a family can train."""
+"""The simplest plan: a list of jobs. It can train anything that a family can train."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from trainables.base import Outcome
 
 
 class JobList(Plan):
-    """Jobs to train in their order. A job occurs once, and its donor is not in the list but in the home.
+    """Jobs to train in their order. Each job must occur once. If a job starts from another job's weights, the home must
+    have them.
 
     Attributes:
         outcomes: Outcomes so far, by key.
     """
 
     def __init__(self, jobs: Iterable[Job], on_ended: Callable[[Job, Outcome], object] | None = None) -> None:
-        """Make a plan. ``on_ended`` is called with each job that ends, also after a resume with those that had ended
-        before."""
+        """Make a plan.
+
+        Args:
+            jobs: The jobs.
+            on_ended: Called with each job that ends. After a resume, it is also called with the jobs that had ended
+                before.
+        """
         self._on_ended = on_ended
         self._jobs = {job.key: job for job in jobs}
         self._next = list(self._jobs.values())
@@ -25,8 +31,9 @@ class JobList(Plan):
 
     def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
         room = max(room, 0)
-        asked, self._next = self._next[:room], self._next[room:]
-        return asked
+        jobs = self._next[:room]
+        self._next = self._next[room:]
+        return jobs
 
     def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
         self.outcomes[key] = outcome

@@ -6,10 +6,9 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """State: running (locked by a process), finished (has an answer), failed (only failed runs, or broken) or
-    interrupted."""
+    """State of a sweep."""
 
-    RUNNING = "running"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
+    RUNNING = "running"  # A process has its lock.
+    FINISHED = "finished"  # It has an answer.
+    INTERRUPTED = "interrupted"  # It can be resumed.
+    FAILED = "failed"  # All its runs failed, or its family broke its contract.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from orchestrator.jobs.plan import Job, Setup
+from orchestrator.jobs.plan import Job, SweepSetup
 from orchestrator.jobs.state import State
 from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.sweep_records import Put
@@ -15,7 +15,7 @@ from trainables.base import Outcome, Status
 class JobRecords:
     """Makes the records of jobs as they end."""
 
-    def __init__(self, setup: Setup, put: Put) -> None:
+    def __init__(self, setup: SweepSetup, put: Put) -> None:
         self._setup = setup
         self._put = put
         self._own = Content(

@@ -22,8 +22,6 @@ from orchestrator.transition.evidence import ERROR, LEARNED, Block
 from orchestrator.transition.types import Point
 from trainables.contract.settings import SettingsError
 
-AUTO: Final = "auto"
-"""Setting whose value a rule chooses before the sweep starts (space/stack_sizes.py)."""
 BY_HAND: Final = "stopped by hand"
 """Note of a mix or run that the user stopped."""
 
@@ -122,12 +120,12 @@ class MixProgress:
 class SearchSettings:
     """Settings under ``search:`` for every method."""
 
-    stack: int | Literal["auto"] = AUTO
+    stack: int | Literal["auto"] = "auto"
     """Maximum number of seeds to request together at one size. The engine trains them as one batched model, at little
     more than the cost of one. With ``auto``, the engine chooses the number; without an engine it is 1."""
 
     def __post_init__(self) -> None:
-        if self.stack != AUTO and not 1 <= self.stack <= 4096:
+        if self.stack != "auto" and not 1 <= self.stack <= 4096:
             raise SettingsError(f"search.stack is {self.stack!r}; it must be between 1 and 4096, or auto.", key="stack")
 
 
@@ -202,7 +200,7 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
-        return 1 if self.settings.stack == AUTO else self.settings.stack
+        return 1 if self.settings.stack == "auto" else self.settings.stack
 
     @property
     def pending(self) -> tuple[Request, ...]:

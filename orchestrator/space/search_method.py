@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import BaseModel, model_serializer, model_validator
 
-from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.system.did_you_mean import unknown
@@ -47,6 +46,6 @@ class Search(BaseModel):
 
     def with_stack(self, runs: int) -> Search:
         """Return the search with up to ``runs`` seeds at a time, if that setting is ``auto``."""
-        if self.settings["stack"] != AUTO:
+        if self.settings["stack"] != "auto":
             return self
         return self.model_copy(update={"settings": {**self.settings, "stack": runs}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from orchestrator.jobs.resources import AUTO, FULL, stack_bytes
+from orchestrator.jobs.resources import FULL, stack_bytes
 from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS
 from orchestrator.space.spec import SweepSpec
@@ -42,7 +42,7 @@ class StackSizes:
         self._family = spec.make_family()
         self._bytes = stack_bytes(spec.resources, hardware)
 
-    def most(self, size: int) -> int:
+    def max_runs(self, size: int) -> int:
         """Return the maximum number of runs of this size to train as one stack, at least 1."""
         if not self._family.stacks:
             return 1
@@ -63,7 +63,7 @@ class StackSizes:
         """Return how many seeds to request together, based on the middle size. On a CPU it is 1."""
         if self._spec.resources.device == "cpu":
             return 1
-        return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
+        return min(self.max_runs(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
 
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
@@ -92,7 +92,7 @@ def auto_share(hardware: Hardware) -> float:
 
 def choose_stacks(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
     """Return the sweep with numbers in place of ``auto``: for the share of a GPU, and for the searcher's ``stack``."""
-    if spec.resources.gpu_per_stack == AUTO:
+    if spec.resources.gpu_per_stack == "auto":
         shared = spec.resources.model_copy(update={"gpu_per_stack": auto_share(hardware)})
         spec = spec.substitute(resources=shared)
     return spec.substitute(search=spec.search.with_stack(StackSizes(spec, hardware).together()))

@@ -1,0 +1,1 @@
+"""One sweep from start to answer, or several that share an engine."""

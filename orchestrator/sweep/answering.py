@@ -29,7 +29,7 @@ from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run
 from orchestrator.sweep.driving import Drive
-from orchestrator.sweep.interruption import stopped_words
+from orchestrator.sweep.interruption import stopped_text
 from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
@@ -111,7 +111,7 @@ def leave_resumable(
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
     saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
     if why := campaign.machine_error or drive.limit.message:
-        raise SweepError(stopped_words(sweep.id, f"{why}. {saved}", options))
+        raise SweepError(stopped_text(sweep.id, f"{why}. {saved}", options))
     stopped = f"{sweep.id} has stopped" if drive.view.named else "Stopped"
     log.info(f"{stopped}; {saved}. Continue with")
     log.info(options.resumed(sweep.id))

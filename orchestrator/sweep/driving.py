@@ -43,7 +43,7 @@ class Drive:
         spec = plan.sweep.spec
         family = spec.make_family()
         speed = family.typical_speed(spec.resources.device)
-        is_alone = all(self.sizing.most(size) == 1 for size in spec.sizes)
+        is_alone = all(self.sizing.max_runs(size) == 1 for size in spec.sizes)
         if speed is None or self.options.address is not None or not is_alone:
             return plan
         return Timetable(plan, family, speed, self.engine.slots(spec.resources))

@@ -48,9 +48,10 @@ def _leave_terminal() -> None:
     os.close(null)
 
 
-def _end_at_once(message: str, code: int) -> NoReturn:
+def _end_process(message: str, code: int) -> NoReturn:
     """End the process, print a message, and show the cursor, which a live view hides."""
-    cursor = "\x1b[?25h\n" if os.isatty(2) else ""  # A live view of rich replaces sys.stderr.
+    cursor = "\x1b[?25h\n" if os.isatty(2) else ""
+    # Not to sys.stderr, which rich replaces during a live view.
     with suppress(OSError):
         os.write(2, f"{cursor}error: {message}\n".encode())
     os._exit(code)
@@ -58,98 +59,125 @@ def _end_at_once(message: str, code: int) -> NoReturn:
 
 @contextmanager
 def stop_on_interrupt(
-    group: Group, engine: Engine, invocation: Invocation, words: Callable[[str], str]
+    group: Group, engine: Engine, invocation: Invocation, stopped: Callable[[str], str]
 ) -> Iterator[None]:
-    """During the block, stop all campaigns on the signals of :func:`stop_signals`: each stack trains to its next
-    evaluation and leaves a checkpoint. A second signal ends the process at once. On the command line, a dead engine
-    also ends the process. ``words`` returns a message with how to resume each sweep, given why they stopped.
+    """Handle the signals of :func:`stop_signals` during the block.
 
-    Even then, finished runs are kept, in the journal or on disk, where a resumed sweep adopts them. Outside the main
-    thread signals are not handled, because Python does not allow it.
+    The first signal stops all campaigns: each stack trains to its next evaluation and saves a checkpoint. A second
+    signal ends the process immediately, and so does a dead engine (on the command line). Finished runs are never lost:
+    they are in the journal or on disk, and a resumed sweep adopts them. Python delivers signals only to the main
+    thread, so in other threads this handles no signals.
+
+    Args:
+        group: The campaigns to stop.
+        engine: The engine that trains them.
+        invocation: The command. It specifies whether the process may be ended for a dead engine.
+        stopped: Function that returns the last message of the process, given the reason.
     """
-    last = -AT_ONCE_S
-    stopping = False
-    left = threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal last, stopping
-        if number == signal.SIGHUP:
-            _leave_terminal()
-        before, last = last, time.monotonic()
-        if last - before < AT_ONCE_S:
-            return
-        campaigns = group.campaigns
-        # A user who presses Ctrl-C while all sweeps stop does not want to wait for them.
-        if stopping or (group.stopping and not any(campaign.machine_error for campaign in campaigns)):
-            _end_at_once(words("it was interrupted twice"), INTERRUPTED)
-        stopping = True
-        group.interrupt()
-        if line := _stopping_words(*campaigns):
-            # In another thread, because the signal may arrive while a line is being printed.
-            threading.Thread(target=log.info, args=(line,), daemon=True).start()
-
-    def watch() -> None:
-        while not left.wait(POLL_EVERY_S):
-            if (died := engine.death()) and not left.is_set():  # After the block, Ray is ended on purpose.
-                _end_at_once(words(died), INTERRUPTED if stopping else 1)
-
+    interrupter = _Interrupter(group, engine, stopped)
     if invocation.owns_process:
-        threading.Thread(target=watch, name="engine", daemon=True).start()
+        threading.Thread(target=interrupter.watch_engine, name="engine", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handle) for number in stop_signals()} if in_main else {}
+    before = {number: signal.signal(number, interrupter.handle) for number in stop_signals()} if in_main else {}
     try:
         yield
     finally:
-        left.set()
+        interrupter.over.set()
         for number, handler in before.items():
             # None means that a C library set the handler, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _stopping_words(*campaigns: Campaign) -> str:
-    """Return what a stop of these campaigns means for the stacks in training, or "" if there are none."""
+class _Interrupter:
+    """Handles signals and watches the engine during :func:`stop_on_interrupt`.
+
+    Attributes:
+        over: Set at the end of the block. Ray is then ended on purpose, so its end is no longer an error.
+    """
+
+    def __init__(self, group: Group, engine: Engine, stopped: Callable[[str], str]) -> None:
+        self.over = threading.Event()
+        self._group = group
+        self._engine = engine
+        self._stopped = stopped
+        self._signaled_at = -AT_ONCE_S
+        self._stopping = False
+        """True after the first signal."""
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: stop all campaigns, or end the process at the second signal."""
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        before = self._signaled_at
+        self._signaled_at = time.monotonic()
+        if self._signaled_at - before < AT_ONCE_S:
+            return
+        campaigns = self._group.campaigns
+        # A user who presses Ctrl-C while all sweeps stop for another reason does not want to wait. After a machine
+        # error, the stop may have begun without the user's knowledge, so the first signal stops as usual.
+        if self._stopping or (self._group.stopping and not any(campaign.machine_error for campaign in campaigns)):
+            _end_process(self._stopped("it was interrupted twice"), INTERRUPTED)
+        self._stopping = True
+        self._group.interrupt()
+        if message := _stopping_text(*campaigns):
+            # In another thread, because the signal may arrive while a line is being printed.
+            threading.Thread(target=log.info, args=(message,), daemon=True).start()
+
+    def watch_engine(self) -> None:
+        """End the process if the engine dies. The main thread could wait for a dead engine for minutes."""
+        while not self.over.wait(POLL_EVERY_S):
+            if (death := self._engine.death()) and not self.over.is_set():
+                _end_process(self._stopped(death), INTERRUPTED if self._stopping else 1)
+
+
+def _stopping_text(*campaigns: Campaign) -> str:
+    """Return what a stop of these campaigns means for the stacks in training, or an empty string if there are none."""
     stacks = sum(campaign.table.busy for campaign in campaigns)
     if not stacks:
         return ""
     if not all(campaign.runs_resume for campaign in campaigns):
-        what = f"{stacks} runs in training end" if stacks > 1 else "the run in training ends"
-        their = "their next evaluations and begin" if stacks > 1 else "its next evaluation and begins"
-        return f"Stopping: {what} at {their} again when the sweep continues; press Ctrl-C again to end at once"
-    many = f"{stacks} stacks will write checkpoints, at their next evaluations at the latest"
-    what = many if stacks > 1 else "the stack in training will write a checkpoint, at its next evaluation at the latest"
-    return f"Stopping: {what}; press Ctrl-C again to end at once and lose the training since the last checkpoints"
+        ends = f"{stacks} runs end at their next evaluations" if stacks > 1 else "the run ends at its next evaluation"
+        begins = "They begin" if stacks > 1 else "It begins"
+        return f"Stopping: {ends}. {begins} again when the sweep continues. Press Ctrl-C again to stop now."
+    saves = (
+        f"{stacks} stacks will save checkpoints by their next evaluations"
+        if stacks > 1
+        else "the stack in training will save a checkpoint by its next evaluation"
+    )
+    return f"Stopping: {saves}. Press Ctrl-C again to stop now and lose the training since the last checkpoint."
 
 
 @contextmanager
 def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterator[None]:
-    """Turn a disk error of this machine into a :class:`SweepError` with the command that resumes the sweep."""
+    """Convert a disk error of this machine to a :class:`SweepError` with the command that resumes the sweep."""
     try:
         yield
     except OSError as error:
         message = trouble_words(error, files.directory)
         if not message:
             raise
-        raise SweepError(stopped_words(files.id, f"{message}. Finished runs are kept", options)) from error
+        raise SweepError(stopped_text(files.id, f"{message}. Finished runs are kept", options)) from error
 
 
-def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
+def stopped_text(sweep_id: str, reason: str, options: RunOptions) -> str:
     """Return a message that a sweep has stopped, with the reason and the command that resumes it."""
-    return f"{sweep_id} has stopped: {why}. Continue with\n{options.resumed(sweep_id)}"
+    return f"{sweep_id} has stopped: {reason}. Continue with\n{options.resumed(sweep_id)}"
 
 
 class SweepObserver(Observer):
-    """Follows the campaign of a sweep. Stops it, or one of its mixes, at the time limit or if another process asks.
+    """Stops the campaign of a sweep, or one of its mixes, at the time limit or if another process asks for it.
 
-    Subclasses show the campaign. With ``only_whole``, during tuning, requests to stop a mix wait until the sweep
-    starts.
+    Subclasses show the campaign.
     """
 
     def __init__(self, campaign: Campaign, plan: StudyPlan, limit: TimeLimit, *, only_whole: bool = False) -> None:
+        """Follow a campaign. With ``only_whole``, during tuning, requests to stop a mix wait until the search."""
         self._campaign = campaign
         self._plan = plan
         self._limit = limit
         self._only_whole = only_whole
-        self._done = 0
+        self._handled = 0
+        """Number of stop requests that were handled."""
         self._polled_at = -POLL_EVERY_S
 
     def poll(self) -> None:
@@ -161,7 +189,7 @@ class SweepObserver(Observer):
             self._limit.stopped = True
             self._stop()
         requests = self._campaign.files.stop_requests()
-        for mix in requests[self._done :]:
+        for mix in requests[self._handled :]:
             if not mix:
                 log.info(f"A stop of {self._campaign.files.id} was requested")
                 self._stop()
@@ -169,7 +197,7 @@ class SweepObserver(Observer):
                 log.info(f"{mix} was {BY_HAND}: it gets no more runs, and its finished runs are kept")
                 self._plan.stop(mix)
                 self._campaign.drop_unwanted()
-        self._done = len(requests)
+        self._handled = len(requests)
 
     def ended(self, run: Run) -> None:
         """Handle a run that ended and was stored. This base class does nothing."""
@@ -180,5 +208,5 @@ class SweepObserver(Observer):
 
     def _stop(self) -> None:
         self._campaign.stopping = True
-        if line := _stopping_words(self._campaign):
-            log.info(line)
+        if message := _stopping_text(self._campaign):
+            log.info(message)

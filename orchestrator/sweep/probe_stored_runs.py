@@ -51,7 +51,7 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
 
 
 @dataclass
-class Probings:
+class ProbeCounts:
     """Results of a probe over the runs of a sweep: counts by kind, and all errors with the run's key."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -63,12 +63,12 @@ class Probings:
         return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
 
 
-def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> Probings:
+def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> ProbeCounts:
     """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
     # Not the directory in the specification, which another user may have written.
     family = spec.make_family()
     cache = scratch(None)
-    probings = Probings()
+    probings = ProbeCounts()
     for run in runs:
         if run.outcome.status is not Status.FINISHED:
             probings.counts["not finished"] += 1

@@ -1,4 +1,5 @@
-"""Before a sweep starts: whether this machine can train it, and the earlier sweeps that it resumes or extends."""
+"""Before a sweep starts: check that it can be trained here, find the sweep that it resumes or extends, and create its
+home."""
 
 from __future__ import annotations
 
@@ -25,8 +26,12 @@ from trainables.contract.user_code import MAIN
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
-    """Raise :class:`UserError` if no machine has the cores or GPUs for a stack, or if this machine has no scratch
-    directory, and ``SettingsError`` if the device of the stacks cannot train a mix with its settings."""
+    """Check that a machine has room for the stacks of a sweep.
+
+    Raises:
+        UserError: if no machine has the cores or GPUs for a stack, or if this machine has no scratch directory.
+        SettingsError: if the device of the stacks cannot train a mix with its settings.
+    """
     resources = spec.resources
     where = f"at {address}" if address else "here"
     if address is None:
@@ -37,8 +42,8 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
         has_driver = address is None and has_gpu_driver()
         hint = " (a driver is installed, but torch cannot use it: see `doctor`)" if has_driver else ""
         raise UserError(
-            f"each stack of this sweep needs {needs}, but no GPU was found {where}{hint}. Give the --address of a Ray "
-            "cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+            f"each stack of this sweep needs {needs}, but no GPU was found {where}{hint}. Pass the --address of a "
+            "Ray cluster with GPUs, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
         )
     for name, share, available, what, hint in (
         ("cpu_per_stack", resources.cpu_per_stack, hardware.cpus, "CPU cores", ""),
@@ -52,70 +57,107 @@ def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None
     spec.check_device()
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """The sweeps that a sweep resumes and extends, and a warning if their runs were trained by other code, or ""."""
+def check_startable(spec: SweepSpec, options: RunOptions, machine: Hardware | None = None) -> None:
+    """Check that workers can import the family, and that a machine has room for the stacks of a sweep.
 
-    resumed: Sweep | None
-    extended: Sweep | None
-    warning: str
+    Args:
+        spec: The sweep.
+        options: Options of its command.
+        machine: Hardware to check, by default this machine's. The hardware of a cluster may be unknown.
 
-
-def earlier_sweeps(spec: SweepSpec, home: Home, options: RunOptions, machine: Hardware | None = None) -> Earlier:
-    """Return the sweeps that a sweep resumes (the newest unfinished one if the id is "") and extends, and create the
-    home.
-
-    ``machine`` is the hardware to check, by default this machine's; that of a cluster may be unknown. Raises
-    :class:`UserError` if the machine lacks room, if workers cannot import the family, if the home is not this
-    user's own, if a sweep is missing, too different or running, or if runs of other code are refused.
+    Raises:
+        UserError: if one of the two is not the case.
     """
     if spec.family.startswith(f"{MAIN}:") and not options.local:
         raise UserError(
-            f"Ray's workers cannot import {spec.family} from a script or notebook: move the class into a file of its "
-            "own next to it, and name that module, or train with --engine local"
+            f"Ray's workers cannot import {spec.family} from a script or notebook. Move the class into a separate file "
+            "next to it and write the name of that module, or train with --engine local"
         )
     spec.check_startable()
     if options.address is None or machine is not None:  # Otherwise the hardware is not known yet.
         check_room(spec, machine or hardware.detect(), options.address)
+
+
+@dataclass(frozen=True)
+class EarlierSweeps:
+    """The sweep that a new command resumes or extends.
+
+    Attributes:
+        resumed: The sweep to resume, or None.
+        extended: The sweep to extend, or None.
+        warning: A warning if other code trained the runs that the sweep reuses, otherwise an empty string.
+    """
+
+    resumed: Sweep | None = None
+    extended: Sweep | None = None
+    warning: str = ""
+
+
+def find_earlier(spec: SweepSpec, home: Home, options: RunOptions) -> EarlierSweeps:
+    """Return the sweep that a sweep resumes or extends. There is at most one, because --resume and --extend exclude
+    each other.
+
+    Raises:
+        UserError: if the home is not this user's own, if the sweep is missing, too different or running, or if the
+            space refuses the runs that other code trained.
+    """
     check_own(home.root)
-    resumed = extended = None
-    warning = ""
-    if options.resume:
-        resumed = load_sweep(home, find_sweep(home, options.resume))
-        check_same(spec, resumed)
-    elif options.resume is not None:
-        resumed = find_unfinished(spec, home)
+    resumed = _find_resumed(spec, home, options)
     if resumed is not None:
-        resumed.files.check_free()
-        if spec.script is not None and resumed.files.is_imported:
-            raise UserError(
-                f"{resumed.id} cannot be resumed: it came with an archive, and the files that its script left may "
-                "contain another user's code. Leave --resume out: a new sweep reuses its finished runs"
-            )
         current = replace(resumed, spec=resumed.spec.substitute(code=spec.code))
-        warning = check_resumed(current, retry_failed=options.retry_failed)
+        return EarlierSweeps(resumed=resumed, warning=check_resumed(current, retry_failed=options.retry_failed))
     if options.extend is not None:
         extended = load_sweep(home, find_sweep(home, options.extend))
         continued = continued_spec(spec, extended)
         reusable(continued, extended)
         continued_blocks(continued, extended)
-        warning = check_reused(continued, home)
-    elif resumed is None and not options.fresh:
-        warning = check_reused(spec, home)
+        return EarlierSweeps(extended=extended, warning=check_reused(continued, home))
+    return EarlierSweeps(warning="" if options.fresh else check_reused(spec, home))
+
+
+def _find_resumed(spec: SweepSpec, home: Home, options: RunOptions) -> Sweep | None:
+    """Return the sweep that --resume names, or the newest unfinished sweep if --resume names none. Return None if there
+    is no unfinished sweep, or without --resume.
+
+    Raises:
+        UserError: if the sweep cannot be resumed.
+    """
+    if options.resume:
+        resumed = load_sweep(home, find_sweep(home, options.resume))
+        check_same(spec, resumed)
+    elif options.resume is not None and (unfinished := find_unfinished(spec, home)) is not None:
+        resumed = unfinished
+    else:
+        return None
+    resumed.files.check_free()
+    if spec.script is not None and resumed.files.is_imported:
+        raise UserError(
+            f"{resumed.id} cannot be resumed: it came with an archive, and the files that its script left may contain "
+            "another user's code. Omit --resume: a new sweep reuses its finished runs"
+        )
+    return resumed
+
+
+def prepare_home(spec: SweepSpec, home: Home, options: RunOptions) -> None:
+    """Create the home, unless it exists.
+
+    Raises:
+        UserError: if the home cannot be created, if its MLflow store cannot be used, or if another user could make the
+            sweep's script write to other files.
+    """
     if options.record == "mlflow":
-        choose(home.root)  # A home that it refuses is not created.
+        choose(home.root)  # First, so that no home is created if its store is refused.
     make_home(home.root)
     if spec.script is not None:
         _check_alone(home)
-    return Earlier(resumed, extended, warning)
 
 
 def _check_alone(home: Home) -> None:
     """Raise :class:`UserError` if another user can replace directories of a home. A script opens its files there by
-    their paths, so that user could make it write to other files of this one."""
-    for place in filter(Path.is_dir, (home.root, home.root / "sweeps")):
-        if words := shared_words(place):
+    their paths, so the other user could make it write to other files of this user."""
+    for directory in filter(Path.is_dir, (home.root, home.root / "sweeps")):
+        if words := shared_words(directory):
             raise UserError(
-                f"{place} {words}, who could make a script write to other files of yours: name another --home, or "
-                f"remove that permission ({closing(place)})"
+                f"{directory} {words}, who could make a script write to other files of yours. Use another --home, or "
+                f"remove that permission ({closing(directory)})"
             )

@@ -56,7 +56,7 @@ class StudyPlan(Plan):
         self._blocks = blocks
         self._open: dict[str, list[Request]] = {}
         """Requests that wait for an outcome, by key. All but the first are of other arms."""
-        self._takes_back = False
+        self._has_dropped_jobs = False
         self._first: dict[str, Request] = {}
         """The first request of each job that this object has seen."""
         for run in known:
@@ -100,7 +100,7 @@ class StudyPlan(Plan):
             self.on_ended(run)
             trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
         if released := frozenset(self.searcher.release()):
-            self._takes_back = True
+            self._has_dropped_jobs = True
             self._forget(released.__contains__)
 
     def describe(self, job: Job) -> Member:
@@ -122,11 +122,11 @@ class StudyPlan(Plan):
         searcher = self.searcher
         return any(one.mix not in searcher.stopped and searcher.needs(one) for one in self.requests(job.key))
 
-    def takes_back(self) -> bool:
-        taken, self._takes_back = self._takes_back, False
+    def has_dropped_jobs(self) -> bool:
+        taken, self._has_dropped_jobs = self._has_dropped_jobs, False
         return taken
 
-    def foresee(self, job: Job) -> Iterator[Job]:
+    def likely_next(self, job: Job) -> Iterator[Job]:
         """Yield a job of each size, the nearest first."""
         spec = self.sweep.spec
         place = spec.sizes.index(job.run.size) if job.run.size in spec.sizes else 0

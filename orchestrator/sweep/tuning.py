@@ -17,7 +17,7 @@ from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.runs import Run
 from orchestrator.space.tuning_settings import Tune, values_text
 from orchestrator.sweep.driving import Drive
-from orchestrator.sweep.interruption import SweepObserver, stopped_words
+from orchestrator.sweep.interruption import SweepObserver, stopped_text
 from orchestrator.sweep.invocation import TimeLimit
 from orchestrator.sweep.tuning_plan import TuningPlan
 from orchestrator.system.errors import SweepError
@@ -62,7 +62,7 @@ def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
     if not campaign.stopping:
         return
     if why := campaign.machine_error or limit.message:
-        raise SweepError(stopped_words(plan.sweep.id, f"{why}. Finished trials are kept", options))
+        raise SweepError(stopped_text(plan.sweep.id, f"{why}. Finished trials are kept", options))
     log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(plan.sweep.id)}")
     raise KeyboardInterrupt
 

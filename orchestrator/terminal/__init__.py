@@ -1,0 +1,1 @@
+"""Output on the terminal before and while a sweep runs."""

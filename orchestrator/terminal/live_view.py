@@ -87,7 +87,7 @@ def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ShownSweep:
     """A sweep in a view. ``snapshot`` must be fast, and any thread may call it."""
 
     title: str
@@ -107,7 +107,7 @@ class LiveView:
         self.console = console
         self.named = named
         self._status_every_s = status_every_s
-        self._shown: tuple[Shown, ...] = ()
+        self._shown: tuple[ShownSweep, ...] = ()
         self._last = ""
         self._warned: set[str] = set()
         self._blocks = ExitStack()
@@ -115,7 +115,7 @@ class LiveView:
     @contextmanager
     def showing(self, title: str, snapshot: Callable[[], Snapshot]) -> Iterator[None]:
         """Show a sweep during the block, next to others."""
-        sweep = Shown(title, snapshot)
+        sweep = ShownSweep(title, snapshot)
         self._shown = (*self._shown, sweep)
         if len(self._shown) == 1:
             self._blocks.enter_context(self._table() if self._is_live else self._lines())
@@ -174,7 +174,7 @@ class LiveView:
                 self._write_warnings(sweep)
                 self._print(f"{self._named(sweep.title)}{status_line(sweep.snapshot())}")
 
-    def _write_warnings(self, sweep: Shown) -> None:
+    def _write_warnings(self, sweep: ShownSweep) -> None:
         """Print each warning once. Warnings that differ only in numbers are the same."""
         for warning in sweep.snapshot().warnings:
             line = f"{self._named(sweep.title)}warning: {warning}"

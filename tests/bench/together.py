@@ -21,7 +21,7 @@ import numpy as np
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.group import Course, Group
+from orchestrator.engine.group import Group, SweepCampaigns
 from orchestrator.engine.job_queue import OneByOne
 from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.work import Work
@@ -71,9 +71,9 @@ class SimulatedEngine(Engine):
             if not training:
                 continue
             self.now, _, stack, job = heapq.heappop(training)
-            work.take_in(stack.id, StackReport(tuple(map(ended, job.keys, job.runs))))
+            work.handle_report(stack.id, StackReport(tuple(map(ended, job.keys, job.runs))))
             work.stack_ended(stack.id)
-            for over in [item for item in training if work.is_over(item[2].id)]:
+            for over in [item for item in training if work.should_end(item[2].id)]:
                 training.remove(over)
                 work.stack_ended(over[2].id)
             heapq.heapify(training)
@@ -156,7 +156,7 @@ def note(engine: SimulatedEngine, answers: list[float]) -> Callable[[], None]:
     return lambda: answers.append(engine.now)
 
 
-def course(home: Home, mixes: int, aim: str, key: int, answered: Callable[[], None]) -> Course:
+def course(home: Home, mixes: int, aim: str, key: int, answered: Callable[[], None]) -> SweepCampaigns:
     """Yield the campaign of a sweep, whose runs are its own."""
     search = {"method": "pairs", "aim": aim, "max_runs": 200}
     wanted = spec(

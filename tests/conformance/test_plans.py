@@ -153,5 +153,5 @@ def test_a_damaged_description_is_refused(member: dict[str, object], make: MakeP
 def test_foreseen_jobs_can_be_prepared(make: MakePlan) -> None:
     plan = make()
     [first, *_] = plan.ask(1)
-    shapes = [job.shape for job in plan.foresee(first)]
+    shapes = [job.shape for job in plan.likely_next(first)]
     assert len(set(shapes)) == len(shapes)

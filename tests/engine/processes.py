@@ -103,9 +103,9 @@ class ProcessEngine(Engine):
             self._failed(work, worker, reply)
             return
         assert reply.report is not None
-        work.take_in(worker.stack_id, reply.report)
+        work.handle_report(worker.stack_id, reply.report)
         work.poll()
-        if reply.done or work.is_over(worker.stack_id):
+        if reply.done or work.should_end(worker.stack_id):
             self._close(worker)
             work.stack_ended(worker.stack_id)
         else:

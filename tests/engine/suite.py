@@ -86,7 +86,7 @@ class Watched(Campaign):
         self._check_time()
         super().poll()
 
-    def take_in(self, stack_id: str, report: StackReport) -> None:
+    def handle_report(self, stack_id: str, report: StackReport) -> None:
         self._check_time()
         if self.open.get(stack_id, True):
             self.flaws.append(f"{stack_id} was reported after it had ended")
@@ -96,7 +96,7 @@ class Watched(Campaign):
             self.open[stack_id] = True
         self._inside = True  # The campaign itself then calls its methods below.
         try:
-            super().take_in(stack_id, report)
+            super().handle_report(stack_id, report)
         finally:
             self._inside = False
 
@@ -439,7 +439,7 @@ def stops_if_a_worker_has_other_code(bench: Bench) -> None:
     # As if the same run had another key in the driver.
     campaign.job = lambda stack: replace(job(stack), keys=("0" * 16,))  # type: ignore[method-assign]
     bench.drive(campaign)
-    assert "has other keys of runs" in campaign.broken
+    assert "computes different run keys" in campaign.broken
     assert not events(bench.log)
 
 
@@ -470,14 +470,14 @@ def saves_nothing_that_was_not_taken_in(bench: Bench) -> None:
     settings = {"steps": len(steps), "pace_s": 0.02}
     campaign = bench.begin(settings, sizes=[8, 16], resources={"checkpoint_every_s": 1e-9})
     lost: tuple[Place, int] = (("add", 8, 0), 5)
-    take_in = campaign.take_in
+    handle_report = campaign.handle_report
 
     def fail(stack_id: str, report: StackReport) -> None:
         if lost in campaign.evaluations(report):
             raise LookupError("of the driver")
-        take_in(stack_id, report)
+        handle_report(stack_id, report)
 
-    campaign.take_in = fail  # type: ignore[method-assign]
+    campaign.handle_report = fail  # type: ignore[method-assign]
     with pytest.raises(Exception) as raised:  # noqa: PT011 - an engine may wrap it
         bench.execute(campaign)
     assert "of the driver" in str(raised.getrepr(style="native"))

@@ -83,7 +83,7 @@ def failures(files: Path) -> list[Outcome | None]:
 
 
 def report(campaign: Campaign, stack_id: str, key: str, evaluation: Evaluation) -> None:
-    campaign.take_in(stack_id, StackReport((RunReport(key, evaluation, None),)))
+    campaign.handle_report(stack_id, StackReport((RunReport(key, evaluation, None),)))
 
 
 def test_an_ended_run_reaches_the_journal_then_the_searcher_then_the_observer(files: Path) -> None:
@@ -288,8 +288,8 @@ def test_stopping_a_mix_drops_its_training_runs_and_keeps_ended_ones(files: Path
     stop_mix(campaign, "add")
     assert len(list(claims.glob("*"))) == before - len(given_up) > 0
     assert given_up
-    assert all(campaign.is_over(item.id) for item in given_up)
-    assert not any(campaign.is_over(item.id) for item in of["add+prod"])
+    assert all(campaign.should_end(item.id) for item in given_up)
+    assert not any(campaign.should_end(item.id) for item in of["add+prod"])
     campaign.ended(given_up[0].jobs[0].key, GOOD)  # The worker had not received the stop yet.
     for item in of["add+prod"]:
         finish(campaign, item)
@@ -317,7 +317,7 @@ def end(campaign: Campaign, stack: Stack) -> None:
     [job] = stack.jobs
     accuracy = 0.95 if job.run.label == "add+prod" else 0.2
     campaign.ended(job.key, Outcome(Status.FINISHED, 3, {"add": accuracy, "prod": 0.9}, {"add": 0.1, "prod": 0.1}))
-    campaign.take_in(stack.id, StackReport())
+    campaign.handle_report(stack.id, StackReport())
     campaign.stack_ended(stack.id)
 
 
@@ -335,7 +335,7 @@ def test_a_decision_stops_the_runs_that_it_does_not_need(files: Path) -> None:
     campaign = make(files, slots=64, **PAIRS)
     left = train_until_decided(campaign)
     assert len(left) >= 4
-    assert all(campaign.is_over(stack.id) for stack in left)
+    assert all(campaign.should_end(stack.id) for stack in left)
     assert campaign.training == []
     claims = Home(files.parents[2]).claims
     assert list(claims.glob("*")) == []
@@ -377,8 +377,8 @@ def test_a_run_that_is_wanted_again_waits_for_its_worker_to_end(files: Path) -> 
     needed = False
     with patch.object(plan.searcher, "needs", lambda run: needed or run != plan.requests(dropped.jobs[0].key)[0]):
         campaign.ended(stacks[1].jobs[0].key, GOOD)
-        campaign.take_in(stacks[1].id, StackReport())
-        assert campaign.is_over(dropped.id)
+        campaign.handle_report(stacks[1].id, StackReport())
+        assert campaign.should_end(dropped.id)
         needed = True
         campaign.slots = lambda _: 100
         again = [stack.id for _ in range(100) if (stack := campaign.next_stack()) is not None]

@@ -181,7 +181,7 @@ def test_an_error_of_the_driver_closes_the_learner(tmp_path: Path, monkeypatch: 
     def broken(*_: object) -> None:
         raise RuntimeError("of the driver")
 
-    monkeypatch.setattr("orchestrator.engine.campaign.Campaign.take_in", broken)
+    monkeypatch.setattr("orchestrator.engine.campaign.Campaign.handle_report", broken)
     with pytest.raises(RuntimeError, match="of the driver"):
         run_here(closing_spec(), tmp_path)
     assert events("close") == ["close"]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.compile_ahead import CompilesAhead
+from orchestrator.engine.compile_ahead import AheadCompiler
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.history.journal import Journal
 from orchestrator.history.sweeps import create_sweep
@@ -122,7 +122,7 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiler"))
     campaign = campaign_of(CompiledSums, tmp_path, settings=SUMS)
-    with CompilesAhead(campaign) as ahead:
+    with AheadCompiler(campaign) as ahead:
         ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is not None
         assert ahead._process.wait(1500) == 0
@@ -140,7 +140,7 @@ def test_a_step_compiled_ahead_is_read_from_the_cache(tmp_path: Path, monkeypatc
 
 def test_a_family_that_does_not_compile_starts_no_process(tmp_path: Path) -> None:
     campaign = campaign_of(LogisticFamily, tmp_path)
-    with CompilesAhead(campaign) as ahead:
+    with AheadCompiler(campaign) as ahead:
         ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is None
 
@@ -151,7 +151,7 @@ def test_a_process_that_cannot_start_is_done_without(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("subprocess.Popen", fails)
     campaign = campaign_of(Waits, tmp_path)
-    with CompilesAhead(campaign) as ahead:
+    with AheadCompiler(campaign) as ahead:
         ahead.compile_next(start(campaign), campaign.setup)
         assert ahead._process is None
 
@@ -159,7 +159,7 @@ def test_a_process_that_cannot_start_is_done_without(tmp_path: Path, monkeypatch
 @pytest.mark.slow
 def test_the_compiling_process_ends_with_the_engine(tmp_path: Path) -> None:
     campaign = campaign_of(Waits, tmp_path)
-    with CompilesAhead(campaign) as ahead:
+    with AheadCompiler(campaign) as ahead:
         ahead.compile_next(start(campaign), campaign.setup)
         process = ahead._process
     assert process is not None

@@ -92,8 +92,8 @@ def test_without_the_driver_training_goes_on(tmp_path: Path, depot: Depot) -> No
     report = worker.advance()
     assert steps_of(report) == [2, 2]
     assert report.messages == (
-        "could not copy a checkpoint to the driver's machine (no answer): if this machine is lost, its runs continue "
-        "from an earlier one",
+        "could not copy a checkpoint to the driver's machine (no answer). If this machine is lost, its runs continue "
+        "from an earlier checkpoint",
     )
     depot.is_reached = True
     assert worker.advance().messages == ()

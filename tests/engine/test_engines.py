@@ -145,7 +145,7 @@ class TrainsOnUnwanted(ProcessEngine):
     """It does not ask whether a stack is still wanted."""
 
     def execute(self, work: Work) -> None:
-        with patch.object(work, "is_over", return_value=False):
+        with patch.object(work, "should_end", return_value=False):
             super().execute(work)
 
 
@@ -153,13 +153,13 @@ class LosesReports(ProcessEngine):
     """It drops the reports of evaluations after which training goes on."""
 
     def execute(self, work: Work) -> None:
-        take_in = work.take_in
+        handle_report = work.handle_report
 
         def drop(stack_id: str, report: StackReport) -> None:
             if any(run.outcome for run in report.runs):
-                take_in(stack_id, report)
+                handle_report(stack_id, report)
 
-        with patch.object(work, "take_in", drop):
+        with patch.object(work, "handle_report", drop):
             super().execute(work)
 
 

@@ -15,7 +15,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from orchestrator.engine.ray.machine_errors import machine_error_behind, machine_error_words
+from orchestrator.engine.ray.failures import machine_error_behind, machine_error_text
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError
 from tests.engine.test_trouble import statuses, troubled_spec
@@ -75,7 +75,7 @@ def raised(cause: Exception) -> RayTaskError:
     ],
 )
 def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: str) -> None:
-    assert machine_error_words(error, str(error)).startswith(begins)
+    assert machine_error_text(error, str(error)).startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_death_that_ray_reports_is_a_machine_error(error: RayError, begins: st
     ],
 )
 def test_errors_in_a_stacks_own_code_are_not_machine_errors(error: RayError) -> None:
-    assert machine_error_words(error, str(error)) == ""
+    assert machine_error_text(error, str(error)) == ""
 
 
 def test_the_machine_error_that_ended_tune_is_found_in_its_causes() -> None:

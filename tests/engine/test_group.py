@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.group import Course, Group
+from orchestrator.engine.group import Group, SweepCampaigns
 from orchestrator.engine.job_queue import OneByOne
 from orchestrator.engine.local_engine import LocalEngine
 from orchestrator.engine.messages import RunReport, StackReport
@@ -21,7 +21,7 @@ from orchestrator.engine.work import Work
 from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
 from orchestrator.jobs.job_list import JobList
-from orchestrator.jobs.plan import Job, Setup, Stack, job_of
+from orchestrator.jobs.plan import Job, Stack, SweepSetup, job_of
 from orchestrator.jobs.resources import Resources
 from tests.engine.processes import ProcessEngine
 from tests.engine.suite import CHECKS, Bench, campaign_of
@@ -64,8 +64,8 @@ class InGroup(Engine):
         assert trained(home / "log") == {"add 8 0": 1, "add 16 0": 1}
 
 
-def only(campaign: Campaign) -> Course:
-    """Return the course of a sweep with one campaign."""
+def only(campaign: Campaign) -> SweepCampaigns:
+    """Return a sweep with one campaign."""
     yield campaign
 
 
@@ -129,7 +129,7 @@ class Sweeps:
     def __init__(self, home: Path, slots: Callable[[Resources], int]) -> None:
         self._home = Home(home)
         self._slots = slots
-        self._courses: list[Course] = []
+        self._sweeps: list[SweepCampaigns] = []
         self.campaigns: dict[str, Campaign] = {}
         self.plans: dict[str, Narrow] = {}
         self.ended: list[str] = []
@@ -146,9 +146,9 @@ class Sweeps:
         files = self._home.sweep(name)
         source = FamilySource(FAMILY, settings)
         resources = Resources(cpu_per_stack=cpus)
-        setup = Setup(name, str(files.directory), source, family.version, "", False, (), resources)
+        setup = SweepSetup(name, str(files.directory), source, family.version, "", False, (), resources)
 
-        def course() -> Course:
+        def sweep() -> SweepCampaigns:
             with files.driving():
                 files.journal.touch()
                 campaign = Campaign(files, setup, plan, slots=self._slots, sizing=OneByOne())
@@ -156,10 +156,10 @@ class Sweeps:
                 yield campaign
             self.ended.append(name)
 
-        self._courses.append(course())
+        self._sweeps.append(sweep())
 
     def group(self) -> Group:
-        group = Group(self._courses, self._slots)
+        group = Group(self._sweeps, self._slots)
         assert group.begin()
         return group
 
@@ -178,7 +178,7 @@ def owners(stacks: list[Stack]) -> Counter[str]:
 
 def end(group: Group, stack: Stack) -> None:
     """Report the end of the only run of a stack, and of the stack."""
-    group.take_in(stack.id, StackReport((RunReport(stack.jobs[0].key, None, GOOD),)))
+    group.handle_report(stack.id, StackReport((RunReport(stack.jobs[0].key, None, GOOD),)))
     group.stack_ended(stack.id)
 
 
@@ -241,11 +241,11 @@ def test_a_broken_sweep_ends_alone_and_after_its_workers(tmp_path: Path) -> None
     sweeps.add("a", width=1, seeds=3)
     sweeps.add("b", first=100, seeds=3)
     first, second = fill(group := sweeps.group())
-    group.take_in(first.id, StackReport(broken="the family broke its contract"))
+    group.handle_report(first.id, StackReport(broken="the family broke its contract"))
     group.poll()
     assert sweeps.ended == []
-    assert group.is_over(first.id)
-    assert not group.is_over(second.id)
+    assert group.should_end(first.id)
+    assert not group.should_end(second.id)
     group.stack_ended(first.id)
     group.poll()
     assert sweeps.ended == ["a"]
@@ -264,7 +264,7 @@ def test_what_stops_the_engine_stops_all_sweeps_and_no_other_begins(tmp_path: Pa
     group.stop("Ray died")
     assert group.done
     assert group.machine_error == "Ray died"
-    assert all(map(group.is_over, group.stacks))
+    assert all(map(group.should_end, group.stacks))
     assert all(map(group.may_be_killed, group.stacks))
     for stack in stacks:
         group.stack_ended(stack.id)
@@ -289,10 +289,10 @@ def test_a_failure_of_the_engine_retries_the_stacks_that_it_ended(
     assert not group.begin()
 
 
-def test_an_exception_of_the_engine_is_raised_in_every_course(tmp_path: Path) -> None:
+def test_an_exception_of_the_engine_is_raised_in_every_sweep(tmp_path: Path) -> None:
     raised: list[Exception] = []
 
-    def course(campaign: Campaign) -> Course:
+    def sweep(campaign: Campaign) -> SweepCampaigns:
         try:
             yield campaign
         except LookupError as error:
@@ -303,7 +303,7 @@ def test_an_exception_of_the_engine_is_raised_in_every_course(tmp_path: Path) ->
     sweeps.add("b", first=100)
     fill(sweeps.group())
     campaigns = sweeps.campaigns.values()
-    group = Group(map(course, campaigns), lambda _: 99)
+    group = Group(map(sweep, campaigns), lambda _: 99)
     group.begin()
     assert not raised
     assert group.throw(error := LookupError("of the engine"))
@@ -334,7 +334,7 @@ def test_a_run_of_a_sweep_that_stops_is_trained_by_another(tmp_path: Path) -> No
     sweeps.add("a", width=1, seeds=1)
     sweeps.add("b", seeds=1)
     [stack] = fill(group := sweeps.group())
-    group.take_in(stack.id, StackReport(broken="the family broke its contract"))
+    group.handle_report(stack.id, StackReport(broken="the family broke its contract"))
     group.stack_ended(stack.id)
     [again] = fill(group)
     assert (stack.jobs, again.jobs) == (again.jobs, stack.jobs)

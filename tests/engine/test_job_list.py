@@ -17,7 +17,7 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.history.journal import Journal
 from orchestrator.home.directories import Home
 from orchestrator.jobs.job_list import JobList
-from orchestrator.jobs.plan import Setup, job_of
+from orchestrator.jobs.plan import SweepSetup, job_of
 from orchestrator.jobs.resources import Resources
 from orchestrator.jobs.state import State
 from orchestrator.record.job_records import JobRecords
@@ -34,7 +34,7 @@ EVERY_RUN = {f"add {size} {seed}": 1 for size in (8, 16) for seed in (0, 1)}
 class Two:
     """Room for two runs in each stack."""
 
-    def most(self, size: int) -> int:
+    def max_runs(self, size: int) -> int:
         return 2
 
 
@@ -59,7 +59,7 @@ def run_list(home: Path, engine: Engine, *, stop_after: int = 99) -> JobList:
     runs = [family.config(Arm.parse("add"), size, seed) for size in (8, 16) for seed in (0, 1)]
     files = Home(home).sweep("list-1")
     source = FamilySource(FAMILY, settings)
-    setup = Setup("list-1", str(files.directory), source, family.version, "", False, (), RESOURCES)
+    setup = SweepSetup("list-1", str(files.directory), source, family.version, "", False, (), RESOURCES)
     tracker = JsonLinesTracker(home / "runs.jsonl")
     records = JobRecords(setup, lambda call: call(tracker))
     records.begin()

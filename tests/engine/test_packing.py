@@ -150,7 +150,7 @@ def test_scripts_that_fill_a_gpu_together_get_larger_shares_of_it(cluster: MakeC
     outcomes = [entry.outcome for entry in ended(tmp_path / "home")]
     assert [outcome.status for outcome in outcomes] == [Status.FINISHED] * 8
     assert [[point.step for point in outcome.curve] for outcome in outcomes] == [[2, 4, 6]] * 8
-    assert "does not fit into 0.25 of a GPU: new stacks get 0.5" in printed(console)
+    assert "does not fit into 0.25 of a GPU. From now on, stacks get 0.5 of a GPU." in printed(console)
 
 
 def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(

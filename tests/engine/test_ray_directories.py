@@ -69,7 +69,7 @@ with private_directory() as directory:
 def test_a_private_directory_is_removed_at_the_end_and_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LONGEST", 1000)
+    monkeypatch.setattr(files, "LONGEST_PATH", 1000)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     foreign, victim = tmp_path / "ray-abcdefgh", tmp_path / "victim"
     for directory in (foreign, victim, tmp_path / "ray"):
@@ -77,7 +77,7 @@ def test_a_private_directory_is_removed_at_the_end_and_after_a_kill(
         (directory / "precious").touch()
     (tmp_path / "ray-link1234").symlink_to(victim)
     (victim / LOCK).touch()
-    code = f"from orchestrator.engine.ray import files; files.LONGEST = 1000\n{HOLD}"
+    code = f"from orchestrator.engine.ray import files; files.LONGEST_PATH = 1000\n{HOLD}"
     held, killed = (
         subprocess.Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) for _ in range(2)
     )
@@ -126,7 +126,7 @@ def test_an_agent_that_outlives_ray_does_not_make_the_directory_again() -> None:
 
 
 def test_a_directory_that_an_agent_made_again_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST", 1000)
+    monkeypatch.setattr(files, "LONGEST_PATH", 1000)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     session = "r/session_2026-11-29_23-33-53_535062_2551"
     for path in (f"ray-left0000/{session}/logs", f"ray-mine0000/{session}", "ray-more0000/r", "ray-link0000"):

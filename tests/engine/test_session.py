@@ -21,7 +21,7 @@ import ray
 
 from orchestrator.engine.ray import session
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.files import MODE, TOKEN, TOKEN_PATH, token_file
+from orchestrator.engine.ray.files import TOKEN, TOKEN_MODE, TOKEN_PATH, token_file
 from orchestrator.engine.ray.session import PATIENT, RaySession, own_clusters
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import SweepError, UserError
@@ -139,7 +139,7 @@ def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
 ) -> None:
     """Members of a cluster have copied the user's token. That of a local Ray is in one file that only the user can
     read, not in a log or command line, and works in its processes."""
-    for name in (MODE, TOKEN, TOKEN_PATH):
+    for name in (TOKEN_MODE, TOKEN, TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     if is_file:
@@ -147,7 +147,7 @@ def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
         (tmp_path / ".ray" / "auth_token").write_text(SHARED)
     else:
         monkeypatch.setenv(TOKEN, SHARED)
-    plain = {name: value for name, value in os.environ.items() if name not in (MODE, TOKEN, TOKEN_PATH)}
+    plain = {name: value for name, value in os.environ.items() if name not in (TOKEN_MODE, TOKEN, TOKEN_PATH)}
     with RaySession() as session:
         session.begin()
         path, address = token_file(), ray.get_runtime_context().gcs_address
@@ -155,7 +155,7 @@ def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
         assert ray.get(ray.remote(token_file).remote()) == path
         for environment, answer in (({TOKEN_PATH: str(path)}, "1\n"), ({TOKEN: SHARED}, "")):
             command = [sys.executable, "-c", ASK, address]
-            done = process(command, environment=plain | {MODE: "token"} | environment, within_s=100)
+            done = process(command, environment=plain | {TOKEN_MODE: "token"} | environment, within_s=100)
             assert done.out == answer, done.err
         directory = path.parent
         assert directory.stat().st_mode & 0o777 == 0o700
@@ -167,7 +167,7 @@ def test_a_token_of_a_cluster_does_not_open_the_ray_of_this_machine(
         assert token not in str(words)
     assert not directory.exists()
     assert os.environ.get(TOKEN) == (None if is_file else SHARED)
-    assert (MODE in os.environ, TOKEN_PATH in os.environ) == (False, False)
+    assert (TOKEN_MODE in os.environ, TOKEN_PATH in os.environ) == (False, False)
 
 
 def test_a_ray_of_the_users_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_limit_on_addresses_is_refused_with_advice(words: tuple[str, ...], tmp
     variables = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = process(command, cwd=tmp_path, environment=variables, within_s=200)
     text = " ".join((ended.out + ended.err).split())
-    assert "`ulimit -v` allows 8.6 GB of addresses to each process" in text
+    assert "`ulimit -v` allows 8.6 GB of address space per process" in text
     assert "`ulimit -v unlimited`" in text
     assert "StackTrace" not in text
     assert ended.code == (2 if "run" in words else 1)

@@ -93,7 +93,7 @@ def test_a_folder_that_is_too_large_is_refused_with_its_largest_files(
 ) -> None:
     for number in range(7):
         with open(folder / f"data{number}.bin", "wb") as file:
-            file.truncate(shipping.MOST_BYTES // 10 * (number + 1))
+            file.truncate(shipping.LARGEST_SHIPMENT // 10 * (number + 1))
     with pytest.raises(UserError, match="more than 50 MB") as refused:
         pack(("shipped_models:Mine",), leave_out=folder / "results")
     assert "data6.bin (35 MB), data5.bin (30 MB)" in str(refused.value)
@@ -124,7 +124,7 @@ def test_ship_needs_a_cluster(run: Program, tmp_path: Path) -> None:
     ("family", "message"),
     [
         ("tests.families:LogisticFamily", "has more than 3 files"),
-        ("shipped_models:Mine", r"has 60 MB, more than 50 MB. Its largest files: data.bin \(60 MB\)"),
+        ("shipped_models:Mine", r"has 60 MB, more than 50 MB. Its largest files are data.bin \(60 MB\)"),
     ],
 )
 def test_a_refusal_leaves_no_home(

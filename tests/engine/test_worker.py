@@ -183,7 +183,7 @@ def test_weights_and_arrays_of_any_name_are_stored_unchanged(tmp_path: Path) -> 
 
 def test_probes_run_when_a_run_ends_and_a_broken_probe_does_not_fail_it(tmp_path: Path) -> None:
     files, reports = mazes(tmp_path, [FIRING, BROKEN, "similarity"])
-    lacking = "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
+    lacking = "the probe 'similarity' needs the array 'embedding', which this run lacks; its family keeps firing"
     for run, seed in zip(reports, (0, 1), strict=True):
         assert run.outcome is not None
         assert run.outcome.status is Status.FINISHED

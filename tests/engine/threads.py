@@ -55,9 +55,9 @@ class ThreadEngine(Engine):
             del self._training[future]
             work.stack_failed(stack_id, "".join(traceback.format_exception(error)))
             return
-        work.take_in(stack_id, future.result())
+        work.handle_report(stack_id, future.result())
         del self._training[future]
-        if worker.done or work.is_over(stack_id):
+        if worker.done or work.should_end(stack_id):
             worker.close()
             work.stack_ended(stack_id)
         else:

@@ -12,7 +12,7 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.history.journal import Journal
 from orchestrator.home.directories import Home
 from orchestrator.jobs.job_list import JobList
-from orchestrator.jobs.plan import Setup, job_of
+from orchestrator.jobs.plan import SweepSetup, job_of
 from orchestrator.jobs.resources import Resources
 from orchestrator.jobs.state import State
 from orchestrator.record.job_records import JobRecords
@@ -25,7 +25,7 @@ family = load_space("add_vs_add_prod", "smoke").make_family()  # Or any other fa
 runs = [family.config(Arm.parse("add"), size, seed=0) for size in (8, 16, 32)]
 files = Home(Path("results")).sweep("list-1")
 files.directory.mkdir(parents=True, exist_ok=True)
-setup = Setup(
+setup = SweepSetup(
     sweep_id="list-1",
     directory=str(files.directory),
     family=FamilySource("listops", family.settings),

@@ -95,9 +95,9 @@ def test_an_outcome_waits_only_until_the_others_are_past_its_end() -> None:
     table.tell(SHORT.key, outcome(), "")
     assert plan.told == []
     share = FAMILY.flops(SHORT.run) / FAMILY.flops(LONG.run)
-    table.reach(LONG.key, math.floor(share * STEPS))
+    table.report_progress(LONG.key, math.floor(share * STEPS))
     assert plan.told == []
-    table.reach(LONG.key, math.ceil(share * STEPS))
+    table.report_progress(LONG.key, math.ceil(share * STEPS))
     assert plan.told == [SHORT.key]
     assert table.ask(1) == [THIRD]
 
@@ -108,7 +108,7 @@ def test_a_run_that_ended_early_takes_only_the_time_of_its_steps() -> None:
     table.ask(2)
     table.tell(LONG.key, outcome(steps=1), "")
     assert plan.told == []
-    table.reach(SHORT.key, STEPS - 1)
+    table.report_progress(SHORT.key, STEPS - 1)
     assert plan.told == [LONG.key]
 
 
@@ -119,7 +119,7 @@ def test_the_plan_has_room_for_the_slots_that_are_free_at_a_typical_time() -> No
     assert table.ask(0) == []
     assert plan.rooms == [2]
     table.tell(SHORT.key, outcome(), "")
-    table.reach(LONG.key, STEPS - 1)
+    table.report_progress(LONG.key, STEPS - 1)
     assert plan.rooms == [2, 1]
     assert table.ask(0) == []
     assert table.ask(1) == [THIRD]
@@ -130,7 +130,7 @@ def test_a_job_is_about_to_end_by_the_timetable() -> None:
     table = timed(plan)
     table.ask(2)
     table.tell(job(30).key, outcome(), "")
-    table.reach(LONG.key, STEPS - 1)
+    table.report_progress(LONG.key, STEPS - 1)
     assert plan.ending == [[], [LONG.key]]
 
 
@@ -178,7 +178,7 @@ def test_a_job_takes_the_time_of_the_runs_whose_weights_it_starts_from_too() -> 
     table.ask(2)
     table.tell(THIRD.key, outcome(), "")
     assert plan.told == []
-    table.reach(donor.key, STEPS - 1)
+    table.report_progress(donor.key, STEPS - 1)
     assert plan.told == [THIRD.key]
 
 
@@ -233,7 +233,7 @@ class Machine:
             if steps >= outcome.steps:
                 plan.tell(job.key, outcome, "")
             else:
-                plan.reach(job.key, steps)
+                plan.report_progress(job.key, steps)
                 heapq.heappush(training, (then + moment_s, order, job, share + self.every, moment_s))
 
 

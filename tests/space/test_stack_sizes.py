@@ -80,12 +80,12 @@ def test_a_stack_is_identified_by_its_runs_in_order() -> None:
 
 def test_runs_on_a_core_train_one_after_the_other() -> None:
     sizes = StackSizes(laptop(), HERE)
-    assert [sizes.most(size) for size in (4, 16, 64)] == [1, 1, 1]
+    assert [sizes.max_runs(size) for size in (4, 16, 64)] == [1, 1, 1]
     assert sizes.together() == 1
 
 
 def test_a_requested_stack_size_has_precedence() -> None:
-    assert StackSizes(laptop("resources.max_stack=3"), HERE).most(64) == 3
+    assert StackSizes(laptop("resources.max_stack=3"), HERE).max_runs(64) == 3
 
 
 @pytest.mark.parametrize("step_s", [3e-5, 2.4e-4, 1e-3, 5.6e-3])
@@ -129,10 +129,10 @@ def test_pairs_decide_soonest_in_small_stacks_and_a_grid_ends_soonest_in_large_o
     """The more a run adds to a step, the fewer are trained together."""
     spec = choose_stacks(paper(), SERVER)
     sizes = StackSizes(spec, SERVER)
-    assert [sizes.most(size) for size in (8, 32, 64, 256)] == [10, 8, 6, 2]
-    assert spec.search.settings["stack"] == sizes.most(spec.sizes[8]) == 6
+    assert [sizes.max_runs(size) for size in (8, 32, 64, 256)] == [10, 8, 6, 2]
+    assert spec.search.settings["stack"] == sizes.max_runs(spec.sizes[8]) == 6
     grid = choose_stacks(paper("search.method=grid"), SERVER)
-    assert StackSizes(grid, SERVER).most(8) == 256
+    assert StackSizes(grid, SERVER).max_runs(8) == 256
     assert grid.search.settings["stack"] == grid.seeds
     fixed = choose_stacks(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
     assert fixed.resources.gpus == 1

@@ -443,9 +443,9 @@ def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> N
 
 IN_WORKER = "'default_worker' in ' '.join(sys.orig_argv)"
 WORKERS = [
-    (f"version = 1 + ({IN_WORKER})", "has version 2, but version 1 in the process"),
+    (f"version = 1 + ({IN_WORKER})", "has version 2, but the process that started the sweep has 1"),
     (f"version = 1 / (not {IN_WORKER})", "cannot use the sweep: family: family .* ZeroDivisionError"),
-    (f"name = str({IN_WORKER})", "has other keys of runs than in the process"),
+    (f"name = str({IN_WORKER})", "computes different run keys than the process"),
 ]
 """Lines of a class that differ between the driver and Ray's workers, as an edited file or another copy would."""
 
@@ -469,5 +469,5 @@ def test_a_file_that_changes_while_its_sweep_starts_stops_the_sweep(workplace: P
     changed = file.read_text().replace("0.9", "0.7")
     options = RunOptions(home=workplace / "results")
     invocation = Invocation(begun=lambda _: file.write_text(changed))
-    with pytest.raises(SweepError, match="differs from that in the process"):
+    with pytest.raises(SweepError, match="differs from the code in the process"):
         run_sweep(load_space(str(space)), options, quiet(), invocation)

@@ -49,8 +49,8 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         run_here(sweep, tmp_path, console=console)
     assert 4 <= len(events(log)) < 19
-    output = "the stack in training will write a checkpoint, at its next evaluation at the latest; press Ctrl-C again"
-    assert f"{output} to end at once" in printed(console)
+    output = "the stack in training will save a checkpoint by its next evaluation. Press Ctrl-C again"
+    assert f"{output} to stop now" in printed(console)
     message = "Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training"
     assert re.search(rf"{message}(; \d records? not in MLflow yet; add with `.*`)?\. Continue with", printed(console))
     run_here(sweep, tmp_path, resume="")
@@ -172,7 +172,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     output, _ = interrupted(
         tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(item.size, item.step) for item in events(log)}
     )
-    assert "2 stacks will write checkpoints, at their next evaluations at the latest" in output
+    assert "2 stacks will save checkpoints by their next evaluations" in output
     assert "Traceback" not in output
     [again] = [line.strip() for line in output.splitlines() if "--resume" in line]
     home = tmp_path / "home"

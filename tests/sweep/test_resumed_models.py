@@ -98,12 +98,12 @@ def test_a_killed_run_continues_with_the_scores_of_an_undisturbed_one(
     [
         (
             FAMILY,
-            "will write a checkpoint, at its next evaluation at the latest",
+            "will save a checkpoint by its next evaluation",
             "and 1 checkpoint of runs in training",
         ),
         (
             "tests.trainables.resuming:Unable",
-            "the run in training ends at its next evaluation and begins again when the sweep continues",
+            "the run ends at its next evaluation. It begins again when the sweep continues",
             "; 1 run in training will begin again",
         ),
     ],

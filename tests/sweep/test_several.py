@@ -207,7 +207,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_sweeps_under_ray(tmp_path: Path) -> No
         os.killpg(driver.pid, signal.SIGINT)
         output, _ = driver.communicate(timeout=300)
     assert driver.returncode == INTERRUPTED, output
-    assert "2 stacks will write checkpoints, at their next evaluations at the latest" in output
+    assert "2 stacks will save checkpoints by their next evaluations" in output
     assert "Traceback" not in output
     for name, sweep_id in sweeps(home).items():
         assert f"{sweep_id} has stopped; 0 runs kept, and 1 checkpoint of runs in training" in output

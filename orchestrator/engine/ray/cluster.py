@@ -23,17 +23,18 @@ from orchestrator.system.text import counted
 log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
-"""Seconds between counts of the nodes, so the longest wait of a new node. A count takes milliseconds."""
-AHEAD = 8
-"""Number of waiting stacks for which an autoscaler can add machines. The searcher has to choose their runs early."""
-ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
-"""Node kind that an autoscaler reports if it does not add machines. The kind contains the node's id."""
+"""Seconds between counts of the nodes. A new node waits at most this long. A count takes milliseconds."""
+STACKS_AHEAD = 8
+"""Number of waiting stacks for which an autoscaler can add machines. More would make the search worse, because it must
+choose their runs before the results of earlier runs."""
+REPORTED_KIND = re.compile("node_[0-9a-f]{56}")
+"""Node kind that contains the node's id. An autoscaler reports such kinds if it does not add machines."""
 ACCELERATOR = "accelerator_type:"
 """Prefix of the node resource that names the kind of GPU."""
 
 
 def cluster_hardware(address: str) -> Hardware:
-    """Return the cores, memory and GPUs of all nodes.
+    """Return the cores, memory and GPUs of all nodes of the cluster at an address.
 
     Raises:
         UserError: for an invalid address.
@@ -66,7 +67,7 @@ def machine_of(node: dict[str, Any]) -> Machine:
 
 
 def has_autoscaler() -> bool:
-    """Return True if the cluster's autoscaler adds machines. The default only reports, with a kind per node."""
+    """Return True if the cluster's autoscaler adds machines. Ray's default autoscaler only reports the nodes."""
     if is_autoscaler_v2(fetch_from_server=True):  # Otherwise it may return a cached answer from another cluster.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
@@ -74,7 +75,7 @@ def has_autoscaler() -> bool:
         status_json = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
         report = json.loads(status_json).get("autoscaler_report") if status_json else None
         kinds = list(((report or {}).get("node_type_mapping") or {}).values())
-    return any(kind and not ONE_OF_ITS_KIND.fullmatch(kind) for kind in kinds)
+    return any(kind and not REPORTED_KIND.fullmatch(kind) for kind in kinds)
 
 
 class Room:
@@ -82,15 +83,15 @@ class Room:
 
     def __init__(self) -> None:
         self._slots: dict[tuple[float, float], int] = {}
-        """Slots by the cores and GPUs of a stack."""
+        """Number of slots by the cores and GPUs of a stack, since the last count."""
         self._before: dict[tuple[float, float], int] = {}
-        """The same before the last count."""
+        """Number of slots before the last count, in the same form."""
         self._count_nodes()
         self._grows = has_autoscaler()
 
     def slots(self, resources: Resources) -> int:
-        """Return the number of slots for stacks of these resources, at least 1 so that a stack waits if no node has
-        room. An autoscaler raises the number."""
+        """Return the number of slots for stacks with these resources, including slots for which an autoscaler may add
+        machines. It is at least 1, so that a stack waits if no node has room."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self._count_nodes()
         kind = resources.cpu_per_stack, resources.gpus
@@ -100,13 +101,14 @@ class Room:
             if slots != before:
                 room = f"{counted(len(self._nodes), 'node')}, {counted(slots, 'stack')} at a time"
                 log.warning(f"the cluster changed: {room} ({before} before)")
-        return max(1, self._slots[kind] + (AHEAD if self._grows else 0))
+        return max(1, self._slots[kind] + (STACKS_AHEAD if self._grows else 0))
 
     def has_room(self, resources: Resources) -> bool:
-        """Return True if a node has room for a stack of these resources, or may be added."""
+        """Return True if a node has room for a stack with these resources, or such a node may be added."""
         return self._grows or slots_on(self._nodes, resources) > 0
 
     def _count_nodes(self) -> None:
+        """Find the nodes that can train now, and forget the numbers of slots."""
         self._counted_at = time.monotonic()
         self._before |= self._slots
         self._slots.clear()

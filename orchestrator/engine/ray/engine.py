@@ -1,4 +1,4 @@
-"""Ray Tune as the engine. Trials are stacks, placed on the available machines.
+"""Ray Tune as the engine. Each stack is a trial, which Tune places on an available machine.
 
 The work decides what to train; :mod:`orchestrator.engine.ray.adapters` connects it to Tune.
 """
@@ -20,8 +20,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.ray.adapters import SlotScheduler, StackCallback, StackSearcher, job_of
 from orchestrator.engine.ray.cluster import Room, slots_on
 from orchestrator.engine.ray.depot import begin_depot
+from orchestrator.engine.ray.failures import machine_error_behind
 from orchestrator.engine.ray.files import private_directory, token_file
-from orchestrator.engine.ray.machine_errors import machine_error_behind
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.shipping import NOTHING, Shipment
@@ -39,25 +39,30 @@ class RayEngine(Engine):
     """Trains stacks as trials of one Tuner. By default it starts a new Ray on this machine."""
 
     def __init__(self, session: RaySession | None = None, shipment: Shipment = NOTHING) -> None:
-        """Make an engine whose workers can import the code of a ``shipment``."""
+        """Make an engine.
+
+        Args:
+            session: The Ray to use, by default a new one on this machine.
+            shipment: Code that the workers can import.
+        """
         self._shipment = shipment
         self._session = session or RaySession()
         self._depot: Any = None
-        """Handle of the actor that stores checkpoints of other machines, on a cluster."""
+        """Handle of the actor that stores checkpoints from other machines. None without a cluster."""
 
     def slots(self, resources: Resources) -> int:
         return self._room.slots(resources)
 
     def describe(self, resources: Resources) -> str:
         if not self._room.has_room(resources):
-            raise UserError(f"{_lacking(resources)}; lower these settings or add machines")
+            raise UserError(f"{_no_room_text(resources)}; lower these settings or add machines")
         address = self._session.address
         totals = ray.cluster_resources()
         where = f"Ray at {address}" if address else "Ray on this machine"
         nodes = counted(sum(node["Alive"] for node in ray.nodes()), "node")
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         slots = slots_on(ray.nodes(), resources)
-        later = f"{_lacking(resources)}: the autoscaler will add machines"
+        later = f"{_no_room_text(resources)}: the autoscaler will add machines"
         room = f"{counted(slots, 'stack')} at a time" if slots else later
         token = f"(enter the token from {token_file()})"
         dashboard = f"; dashboard: {self._session.dashboard_url} {token}" if self._session.dashboard_url else ""
@@ -75,7 +80,8 @@ class RayEngine(Engine):
         return "" if self._session.is_alive else "Ray died (its raylet or its GCS)"
 
     def execute(self, work: Work) -> None:
-        # Tune writes through links, and reads some of its files with pickle. Others may be able to write a home.
+        # Not in the home, to which other users may be able to write: Tune follows links when it writes, and reads some
+        # of its files with pickle.
         with private_directory() as storage:
             self._train(work, storage)
 
@@ -89,16 +95,16 @@ class RayEngine(Engine):
             except Exception as error:
                 if died := self.death():
                     work.stop(died)
-                if work.machine_error:  # Tune also writes to the full disk.
+                if work.machine_error:  # The exception is a consequence: for example, Tune also writes to a full disk.
                     continue
-                # Tune does not handle all errors, such as a worker killed by Ray's memory monitor.
+                # Tune does not handle all errors, for example if Ray's memory monitor kills a worker.
                 if not (machine_error := machine_error_behind(error)):
                     raise
                 work.engine_met_machine_error(machine_error)
             else:
                 if not work.done:
                     raise SweepError("Ray Tune ended before the sweep did: continue with --resume")
-        # When a sweep stops, some trials wait for a process or were killed.
+        # If a sweep stops, Tune does not report the end of trials that were killed or still wait for a process.
         for stack_id in work.stacks:
             work.stack_ended(stack_id)
         if self._depot is not None:
@@ -106,10 +112,11 @@ class RayEngine(Engine):
             self._depot = None
 
     def _fit(self, work: Work, storage: Path) -> None:
-        shutil.rmtree(storage, ignore_errors=True)  # Of an attempt that ended with a machine error.
+        """Run one Tuner until the work is done, or until Tune fails."""
+        shutil.rmtree(storage, ignore_errors=True)  # Files of an attempt that ended with a machine error.
         callback = StackCallback(work)
         trainable = tune.with_parameters(StackTrial, depot=self._depot, shipment=self._shipment)
-        trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes have the name of a wrapper.
+        trainable.__qualname__ = StackTrial.__qualname__  # Otherwise processes would have the name of Tune's wrapper.
         tuner = tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
@@ -126,24 +133,25 @@ class RayEngine(Engine):
                 verbose=0,
                 stop=callback,
                 callbacks=[callback],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial saves by itself.
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # The worker saves checkpoints.
             ),
         )
         with _without_credentials():
             tuner.fit()
 
 
-def _lacking(needs: Resources) -> str:
+def _no_room_text(resources: Resources) -> str:
+    """Return a clause that no node has room for a stack with these resources."""
     return (
-        f"no node has room for a stack (resources.cpu_per_stack is {needs.cpu_per_stack:g} and "
-        f"resources.gpu_per_stack {needs.gpus:g})"
+        f"no node has room for a stack (resources.cpu_per_stack is {resources.cpu_per_stack:g} and "
+        f"resources.gpu_per_stack {resources.gpus:g})"
     )
 
 
 @contextmanager
 def _without_credentials() -> Iterator[None]:
-    """During the block, keep Tune from copying the variables of AWS into its actors' runtime environment, which Ray
-    logs. Processes on this machine inherit them anyway."""
+    """During the block, keep Tune from copying AWS variables into the runtime environment of its actors, because Ray
+    logs it. Processes on this machine inherit the variables anyway."""
     names = set(class_cache.ENV_VARS_TO_PROPAGATE)
     class_cache.ENV_VARS_TO_PROPAGATE.difference_update({name for name in names if name.startswith("AWS_")})
     try:
@@ -156,17 +164,17 @@ def try_ray(resources: Resources) -> tuple[float, float, str]:
     """Start Ray on this machine, import torch in a new process, and stop Ray.
 
     Returns:
-        Seconds until Ray had started, seconds from then until torch was imported, and torch's version.
+        The seconds until Ray had started, the seconds from then until torch was imported, and torch's version.
 
     Raises:
         SweepError: if Ray does not start.
-        ray.exceptions.GetTimeoutError: if no process answers.
+        ray.exceptions.GetTimeoutError: if no process responds.
     """
     begun = time.perf_counter()
     with RayEngine():
         started = time.perf_counter()
 
-        # Defined here, so Ray pickles it whole and the process imports only torch.
+        # Defined here, so that Ray pickles the whole function and the process imports only torch.
         @ray.remote(num_cpus=resources.cpu_per_stack)
         def torch_version() -> str:
             import torch

@@ -1,6 +1,6 @@
-"""Notices that a machine of the cluster is about to be preempted, so that its stacks move to another.
+"""Detects that a machine of the cluster is about to be preempted, so that its stacks can move to another machine.
 
-The worker then saves a checkpoint and leaves its stack, and the campaign starts it again elsewhere.
+The worker then saves a checkpoint and leaves its stack. The campaign continues the stack elsewhere.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import ray
 from ray._private.state import state
 
 POLL_EVERY_S = 2.0
-"""Seconds between two polls. A poll takes about a millisecond; clouds give notice of 30 seconds or more."""
+"""Seconds between two polls. A poll takes about a millisecond, and clouds give at least 30 seconds' notice."""
 
 
 def draining_nodes() -> set[str]:
-    """Return the ids of the nodes that are about to go away. Ray has no public function for it; its own trainer also
-    calls this one."""
+    """Return the ids of the nodes that are about to go away."""
+    # Ray has no public function for this. Its own trainer also calls this private one.
     return set(state.get_draining_nodes())
 
 
@@ -28,7 +28,7 @@ class OwnNode:
         self._polled_at = time.monotonic()
 
     def farewell(self) -> str:
-        """Return why work must leave this node, or ""."""
+        """Return the reason why work must leave this node, or an empty string if it can stay."""
         if time.monotonic() - self._polled_at < POLL_EVERY_S:
             return ""
         self._polled_at = time.monotonic()

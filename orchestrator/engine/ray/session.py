@@ -39,8 +39,8 @@ from trainables.contract.user_code import PROGRAM, is_installed, path_of_childre
 log = logging.getLogger(__name__)
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
-"""Variable that opens Ray's ports to other machines if it is 1. If it is 0, Ray uses 127.0.0.1 and listens only there,
-as it always does on macOS and Windows."""
+"""Environment variable that specifies where Ray listens. With 1, other machines can reach Ray's ports. With 0, Ray
+listens only on 127.0.0.1, as it always does on macOS and Windows."""
 PATIENT = {
     "RAY_health_check_timeout_ms": "60000",
     "RAY_health_check_failure_threshold": "10",
@@ -52,9 +52,9 @@ PATIENT = {
 """Timeouts of Ray's processes for each other. The defaults, 10 to 60 s, are too short for a busy machine and would end
 a sweep after hours. The sweep itself detects dead processes (``sweep/interruption.py``)."""
 ANSWER_WITHIN_S = 5.0
-"""Seconds for a cluster to answer. Ray itself would wait for minutes and then print a long error."""
+"""Maximum seconds to wait for a cluster to respond. Ray itself would wait for minutes and then print a long error."""
 NODE_WITHIN_S = 10.0
-"""Seconds for a node that is starting on this machine to have its raylet."""
+"""Maximum seconds to wait for the raylet of a node that is starting on this machine."""
 ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files that are never read
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep's own handler leaves a checkpoint
@@ -66,22 +66,23 @@ ENVIRONMENT = {
 }
 STARTING = (ConnectionError, RuntimeError, ValueError, OSError, RayError)
 """Errors that ``ray.init`` raises if Ray does not start or refuses a token."""
-RESERVED = 6 << 30
-"""Bytes of addresses that each of Ray's processes reserves next to its object store, as measured with Ray 2.60."""
-PARTS = ("raylet", "gcs_server")
-"""Names of the Ray processes that a sweep cannot continue without."""
+RESERVED_BYTES = 6 << 30
+"""Bytes of address space that each Ray process reserves in addition to the object store, as measured with Ray 2.60."""
+VITAL_PROCESSES = ("raylet", "gcs_server")
+"""Names of the Ray processes without which a sweep cannot continue."""
 
 
 @dataclass
 class RaySession(AbstractContextManager["RaySession"]):
-    """Ray on this machine or, with ``address``, an existing cluster. It starts at the first :meth:`begin`.
-
-    As a context manager, it ends Ray on exit. A ``kept`` session continues after successful sweeps, because starting
-    Ray costs about five seconds of a core. After a failed sweep Ray ends, since workers may still be running.
+    """Ray on this machine, or an existing cluster. It starts at the first :meth:`begin`. As a context manager, it ends
+    Ray on exit.
 
     Attributes:
+        address: Address of the cluster to join, or None to start Ray on this machine.
         dashboard: True to start Ray's dashboard, too.
-        dashboard_url: Address of the dashboard, or "" without one.
+        kept: True if Ray continues after successful sweeps, because starting it costs about five seconds of a core.
+            After a failed sweep Ray ends anyway, because workers may still be running.
+        dashboard_url: Address of the dashboard, or an empty string if there is none.
     """
 
     address: str | None = None
@@ -90,15 +91,15 @@ class RaySession(AbstractContextManager["RaySession"]):
     dashboard_url: str = field(default="", init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
-    _parts: list[psutil.Process] = field(default_factory=list, init=False)
+    _vital: list[psutil.Process] = field(default_factory=list, init=False)
 
     def begin(self) -> None:
         """Start or join Ray until :meth:`release`.
 
         Raises:
-            UserError: for an invalid address, if no node of the cluster runs here, if this process has started or
-                joined Ray by itself, or if `ulimit -v` is too low for Ray.
-            SweepError: if Ray does not start, no cluster answers, or the cluster refuses the token.
+            UserError: for an invalid address, if no node of the cluster runs here, if this process is already connected
+                to Ray, or if `ulimit -v` is too low for Ray.
+            SweepError: if Ray does not start, no cluster responds, or the cluster refuses the token.
         """
         if self._begun:
             return
@@ -119,7 +120,8 @@ class RaySession(AbstractContextManager["RaySession"]):
                 _join(self.address)
             blocks.callback(ray.shutdown)
             if self.address is None:
-                self._parts = [child for child in psutil.Process().children() if child.name() in PARTS]
+                children = psutil.Process().children()
+                self._vital = [child for child in children if child.name() in VITAL_PROCESSES]
             self._before = blocks.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
@@ -127,17 +129,17 @@ class RaySession(AbstractContextManager["RaySession"]):
     @property
     def is_alive(self) -> bool:
         """False if a process of a Ray that this session started has died."""
-        return all(map(_is_alive, self._parts))
+        return all(map(_is_alive, self._vital))
 
     def release(self, *, well: bool) -> None:
-        """End Ray after a sweep, unless it is kept and the sweep succeeded (``well``)."""
+        """End Ray after a sweep, unless Ray is kept and the sweep succeeded (``well``)."""
         if not (self.kept and well):
             self.end()
 
     def end(self) -> None:
-        """End Ray or leave the cluster. A second call does nothing."""
+        """End Ray, or leave the cluster. A second call does nothing."""
         self._before.close()
-        self._parts = []
+        self._vital = []
         self._begun = False
 
     def __exit__(self, *raised: object) -> None:
@@ -146,9 +148,10 @@ class RaySession(AbstractContextManager["RaySession"]):
 
 @contextmanager
 def _listening(*, everywhere: bool) -> Iterator[None]:
-    """During the block, choose the interfaces that Ray listens on, unless the user's variable does. Restore the
-    variable, which is the only one that Ray reads again."""
-    chosen, before = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
+    """During the block, choose where Ray listens, unless the user's variable specifies it. Restore the variable
+    afterwards, because Ray reads it again at the next start."""
+    chosen = os.environ.get(REACHABLE)
+    before = ray_constants.ENABLE_RAY_CLUSTER
     os.environ[REACHABLE] = chosen or ("1" if everywhere else "0")
     # Ray reads the variable when it is imported, which may have happened already.
     ray_constants.ENABLE_RAY_CLUSTER = os.environ[REACHABLE].lower() in ("1", "true")
@@ -164,7 +167,7 @@ def _listening(*, everywhere: bool) -> Iterator[None]:
 @contextmanager
 def _without_hangup() -> Iterator[None]:
     """Make processes that Ray starts during the block ignore the loss of the terminal. Otherwise they would end before
-    the stacks have left checkpoints."""
+    the stacks have saved checkpoints."""
     if threading.current_thread() is not threading.main_thread():  # Python sets handlers only there.
         yield
         return
@@ -184,25 +187,25 @@ def _is_alive(process: psutil.Process) -> bool:
 def check_dashboard() -> None:
     """Raise :class:`UserError` if the packages of Ray's dashboard are missing."""
     if find_spec("opencensus") is None:
-        raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or leave --dashboard out")
+        raise UserError("Ray's dashboard needs more packages: pip install 'ray[default]', or omit --dashboard")
 
 
 def _check_address_space() -> None:
-    """Raise ``UserError`` if this process may reserve fewer addresses than Ray's processes do. They would abort with
-    long traces, because they reserve the whole object store at once."""
+    """Raise ``UserError`` if processes may not reserve as much address space as Ray's processes do."""
+    # Ray's processes would abort with long traces, because they reserve the whole object store at once.
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    needed = resolve_object_store_memory(estimate_available_memory()) + RESERVED
+    needed = resolve_object_store_memory(estimate_available_memory()) + RESERVED_BYTES
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise UserError(
-            f"`ulimit -v` allows {limit / 1e9:.1f} GB of addresses to each process, but Ray's reserve about "
-            f"{needed / 1e9:.0f} GB, most of which they never use: raise it (`ulimit -v unlimited`), or train without "
-            "Ray (--engine local)"
+            f"`ulimit -v` allows {limit / 1e9:.1f} GB of address space per process, but Ray reserves about "
+            f"{needed / 1e9:.0f} GB (most of it unused). Raise the limit (`ulimit -v unlimited`) or train without Ray "
+            "(--engine local)."
         )
 
 
 def _start_here(temporary: Path, *, dashboard: bool) -> str:
-    """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or ""
-    without one."""
+    """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or an
+    empty string if there is none."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     os.environ["PYTHONPATH"] = path_of_children()  # Actors inherit it.
     settings = {
@@ -232,12 +235,13 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
 
 
 def _end_started(temporary: Path) -> None:
-    """End what Ray has started with its files in a temporary directory, which it leaves behind if it fails."""
+    """End the processes that Ray has started and left behind, given the temporary directory with its files."""
     ray.shutdown()
     end_processes(temporary.parent)
 
 
 def _join(address: str) -> None:
+    """Join the cluster at an address, or for ``auto`` the cluster to which this machine belongs."""
     if address != "auto":
         _check_address(address)
         _check_node(address)
@@ -247,30 +251,33 @@ def _join(address: str) -> None:
         _init(address=address, job_config=_job())
     except STARTING as error:
         raise SweepError(
-            f"no Ray cluster answers at {address!r} ({error}). If it has a token, set RAY_AUTH_MODE=token, and copy "
+            f"no Ray cluster answers at {address!r} ({error}). If it needs a token, set RAY_AUTH_MODE=token, and copy "
             f"the head node's ~/.ray/auth_token to {token_file()}"
         ) from error
 
 
 def own_cluster() -> str:
-    """Return the address of the cluster that this machine is part of. Raises ``UserError`` unless there is one.
+    """Return the address of the cluster to which this machine belongs.
 
-    Ray itself would take the first process of any user that is named raylet, and send it the token of this user. A node
-    of root does not count unless root asks: this user cannot see which program it is.
+    Ray itself would take the first process with the name raylet, of any user, and send it this user's token. For other
+    users than root, a node that root has started does not count, because they cannot check which program it is.
+
+    Raises:
+        UserError: if there is no such cluster, or more than one.
     """
     addresses = sorted(own_clusters())
     if len(addresses) != 1:
         nodes = f"nodes of {' and '.join(addresses)}" if addresses else "no node of a cluster"
         raise UserError(
-            f"--address auto joins the cluster that you have started a node of on this machine, but {nodes} "
-            "run here: name the cluster as HOST:PORT"
+            f"--address auto joins the cluster of a node that you have started on this machine, but {nodes} run here. "
+            "Specify the cluster as HOST:PORT"
         )
     return addresses[0]
 
 
 def own_clusters() -> set[str]:
-    """Return the addresses of clusters with a node here that this user has started, except those that belong to a
-    sweep."""
+    """Return the addresses of the clusters of which this user has started a node on this machine. A Ray that belongs to
+    a sweep does not count."""
     addresses = set()
     for process in psutil.process_iter(["name", "uids", "cmdline"]):
         name, uids, words = (process.info[key] for key in ("name", "uids", "cmdline"))
@@ -284,8 +291,9 @@ def own_clusters() -> set[str]:
 
 
 def _runs_raylet(process: int) -> bool:
-    """Return True if a process runs a program called raylet. Anyone can start a program that becomes root, such as
-    ``sudo``, under another name and with any words; but its file stays the same, and only root sees which it is."""
+    """Return True if the program of a process is called raylet."""
+    # A process name proves nothing: any user can run a setuid program such as `sudo` under the name `raylet`. So check
+    # the executable file, which only root can read for root's processes.
     try:
         return Path(os.readlink(f"/proc/{process}/exe")).name == "raylet"
     except OSError:
@@ -293,22 +301,22 @@ def _runs_raylet(process: int) -> bool:
 
 
 def _check_node(address: str) -> None:
-    """Raise ``UserError`` unless a node of a cluster runs here. Ray looks for it among the processes that this one
-    sees, which are those of the same container, and after a minute it blames something else."""
-    # A head node that starts answers seconds before its own raylet runs.
+    """Raise ``UserError`` unless a node of a cluster runs here."""
+    # Ray searches the processes visible in this container. If it finds no node, it fails after a minute with a
+    # misleading message. We wait a little, because a head node that starts responds seconds before its raylet runs.
     deadline = time.monotonic() + NODE_WITHIN_S
     while all(process.info["name"] != "raylet" for process in psutil.process_iter(["name"])):
         if time.monotonic() < deadline:
             time.sleep(0.2)
             continue
         raise UserError(
-            f"no node of the cluster at {address} runs here, on this machine or in this container. Start one that "
+            f"no node of the cluster at {address} runs here, on this machine or in this container. Start a node that "
             f"trains nothing, and try again: ray start --address={address} --num-cpus=0"
         )
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless something listens at the ``host:port``."""
+    """Raise ``UserError`` unless a program listens at an address ``host:port``."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise UserError(
@@ -326,8 +334,8 @@ def _check_address(address: str) -> None:
 
 
 def _job() -> JobConfig:
-    """Return the configuration of a job whose workers do not search the working directory first, as Ray's usually do.
-    A clone of this project that is not installed has to be found."""
+    """Return the configuration of a job whose workers do not import from the working directory, unlike Ray's default.
+    If this project is not installed, the workers import from its directory."""
     job = JobConfig(_py_driver_sys_path=[] if is_installed(Path(PROGRAM)) else [PROGRAM])
     job._client_job = True
     return job
