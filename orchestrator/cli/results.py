@@ -331,7 +331,7 @@ def probe_command(
     errors: list[str] = []
     for probe in [load_probe(name) for name in names]:
         result = probe_runs(probe, stored.spec, stored.runs, again=again)
-        echo(f"{probe.name}: {result.words}")
+        echo(f"{probe.name}: {result.text}")
         errors += result.errors
     echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
     if errors:

@@ -1,1 +1,1 @@
-"""What a sweep will cost and decide, from simulated searches."""
+"""Predicts the cost and the outcome of sweeps from simulated searches."""

@@ -1,4 +1,4 @@
-"""Rehearsals of a sweep: its own searcher runs to its end with invented outcomes, for several assumed transitions."""
+"""Rehearses a sweep: its searcher runs to its end with invented outcomes, for several assumed transitions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,27 @@ UNLEARNED_ACCURACY = 0.2
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
 SOONER = 0.6
-"""In half of the rehearsals (simulated searches), a mix's transition is this share of its baseline's."""
+"""Transition of a mix as a share of its baseline's transition, in half of the rehearsals. In the other half, both are
+equal."""
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """Return the number of runs that the searcher requests by size, for each of several assumed transitions: equal ones
-    of all mixes, and then smaller ones of the mixes that are compared with a baseline."""
+    """Return the numbers of runs that the searcher requests in several rehearsals, by size.
+
+    In the first rehearsals, all mixes have the same transition. In the others, mixes that are compared with a baseline
+    have a smaller transition than the baseline.
+
+    Args:
+        spec: The sweep.
+        seconds: Seconds of a run by size, as the search counts them.
+    """
     # All recipes are searched in the same way, so the first represents all.
     problem = problem_of(spec, spec.baseline.recipe)
     mixes = problem.mixes
     transitions = [*spec.sizes, math.inf]
     if len(transitions) > MOST_REHEARSALS:
-        places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
-        transitions = [transitions[place] for place in places]
+        indices = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
+        transitions = [transitions[index] for index in indices]
     compared = {mix for mix, _ in problem.comparisons}
     worlds = [dict.fromkeys(mixes, transition) for transition in transitions]
     if compared:
@@ -48,13 +56,19 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 def played_to_the_end(
     searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
 ) -> Counter[int]:
-    """Return the number of further runs that a searcher requests by size, if runs learn from ``transitions`` on."""
+    """Run a searcher to its end, and return the number of runs that it requests, by size.
+
+    Args:
+        searcher: The searcher. It is changed, so pass a copy.
+        transitions: Size from which runs learn, by mix.
+        seconds: Seconds of a run by size, as the search counts them.
+    """
 
     def tell(request: Request) -> None:
         accuracy = LEARNED_ACCURACY if request.size >= transitions[request.mix] else UNLEARNED_ACCURACY
         searcher.tell(request, request.point(accuracy, UNLEARNED_ACCURACY, seconds[request.size]))
 
-    for request in searcher.pending:
+    for request in searcher.pending:  # They were requested before, so they are not counted.
         tell(request)
     runs: Counter[int] = Counter()
     while wanted := searcher.ask(4):

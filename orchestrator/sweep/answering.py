@@ -1,4 +1,4 @@
-"""End of a sweep: its answer, next step, figure and report, or how to resume it."""
+"""The end of a sweep: print and store its answer, next step, figure and report, or print how to resume it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,19 @@ from trainables.base import Status
 log = logging.getLogger(__name__)
 
 RECORD_TIMEOUT_S = 60.0
-"""Seconds to wait for the record at the end of a sweep. The journal has any remaining entries."""
+"""Seconds to wait for the record at the end of a sweep. Entries that are missing then are still in the journal."""
 INTERRUPTED_TIMEOUT_S = 10.0
 """Seconds to wait for the record at an interruption."""
 
 
 def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Drive) -> Answer:
-    """Print and record the answer of a sweep, draw its figure and report, and return the answer. Raises
-    :class:`SweepError` if every run failed."""
-    sweep, options = plan.sweep, drive.options
+    """Print and record the answer of a sweep, draw its figure and report, and return the answer.
+
+    Raises:
+        SweepError: if every run failed.
+    """
+    sweep = plan.sweep
+    options = drive.options
     runs = plan.runs
     errors = [run.outcome.error for run in runs if run.outcome.status is Status.FAILED]
     result = _answer(plan)
@@ -63,6 +67,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
         drive.view.console.print(Text(f"\n{sweep.spec.title}: {sweep.spec.question}", style="bold"))
     print_answer(result, drive.view.console)
     replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
+    # Recorded again, now with the files. The first record comes before drawing, which may be interrupted.
     if files := draw(sweep, result, runs):
         record.end(result, State.FINISHED, files)
     clear_checkpoints(plan)
@@ -78,8 +83,9 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
 
 
 def clear_checkpoints(plan: StudyPlan) -> None:
-    """Remove a sweep's checkpoints, except those of runs that have not ended, because no comparison needed them any
-    more or their mix was stopped. A sweep that extends this one continues them."""
+    """Remove a sweep's checkpoints, except those of stacks with runs that have not ended."""
+    # Such runs were dropped because no comparison needed them, or because their mix was stopped. A sweep that extends
+    # this one continues them.
     checkpoints = Checkpoints(plan.sweep.files.checkpoints)
     ended = {run.key for run in plan.runs}
     stacks = [Stack(tuple(jobs)) for jobs in checkpoints.interrupted(plan.read)]
@@ -99,7 +105,8 @@ def leave_resumable(
         SweepError: if a machine error or the time limit stopped the sweep.
         KeyboardInterrupt: if the user stopped it.
     """
-    sweep, options = plan.sweep, drive.options
+    sweep = plan.sweep
+    options = drive.options
     if campaign.broken:
         plan.journal.append(Broken(campaign.broken))
     record.end(_answer(plan), State.FAILED if campaign.broken else State.INTERRUPTED)
@@ -110,8 +117,8 @@ def leave_resumable(
     else:
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
     saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
-    if why := campaign.machine_error or drive.limit.message:
-        raise SweepError(stopped_text(sweep.id, f"{why}. {saved}", options))
+    if reason := campaign.machine_error or drive.limit.message:
+        raise SweepError(stopped_text(sweep.id, f"{reason}. {saved}", options))
     stopped = f"{sweep.id} has stopped" if drive.view.named else "Stopped"
     log.info(f"{stopped}; {saved}. Continue with")
     log.info(options.resumed(sweep.id))
@@ -119,6 +126,7 @@ def leave_resumable(
 
 
 def _answer(plan: StudyPlan) -> Answer:
+    """Return the answer from the runs of a sweep. Raises :class:`SweepError` if the user's family fails."""
     sweep = plan.sweep
     memory = recall(sweep.files)
     try:
@@ -126,14 +134,14 @@ def _answer(plan: StudyPlan) -> Answer:
     except Exception as error:
         if not sweep.spec.source:
             raise
-        why = f"{sweep.spec.family} raised {type(error).__name__}: {error}"
+        problem = f"{sweep.spec.family} raised {type(error).__name__}: {error}"
         raise SweepError(
-            f"{sweep.id} has no answer: {why}. Its runs are kept: correct the family, then resume"
+            f"{sweep.id} has no answer: {problem}. Its runs are kept: correct the family, then resume"
         ) from error
 
 
 def _close(recorder: Recorder, options: RunOptions, timeout_s: float) -> str:
-    """Wait for the record. Return a clause about entries that it lacks, or "" if it has all."""
+    """Wait for the record. Return a clause about its missing entries, or an empty string if it is complete."""
     missing = recorder.close(timeout_s)
     if recorder.warning:
         log.warning(recorder.warning)
@@ -143,7 +151,7 @@ def _close(recorder: Recorder, options: RunOptions, timeout_s: float) -> str:
 
 
 def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
-    """Write the figure and report of an answered sweep to its directory. Return the paths of those that succeeded."""
+    """Write the figure and report of an answered sweep to its directory. Return the paths of the written files."""
     directory = sweep.files.directory
 
     def figure() -> list[Path]:
@@ -171,22 +179,25 @@ def print_answer(result: Answer, console: Console) -> None:
     console.print()
 
 
-def _chance(searcher: Pairs, result: Answer) -> str:
-    """Return the probability that twice the runs decide the open comparisons, or "" if none is open."""
+def _chance_text(searcher: Pairs, result: Answer) -> str:
+    """Return a sentence with the probability that twice as many runs decide the open comparisons, or an empty string if
+    none is open."""
     still_open = {mix.mix for mix in result.mixes if mix.comparison is not None and mix.comparison.decided is None}
     chances = [chance for (mix, _), chance in outlook(continued(searcher)).items() if mix in still_open]
     if not chances:
         return ""
-    what = "the comparison" if len(chances) == 1 else "each comparison"
-    # The probability comes from a few simulations, which cannot resolve smaller values.
-    words = listed([f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances])
-    return f"In simulations based on these runs, twice as many runs decide {what} with probability {words}."
+    comparisons = "the comparison" if len(chances) == 1 else "each comparison"
+    # Smaller values would be false precision, because the probability comes from a few simulations.
+    probabilities = listed([f"{chance:.1f}" if chance >= 0.05 else "under 0.1" for chance in chances])
+    return (
+        f"In simulations based on these runs, twice as many runs decide {comparisons} with probability {probabilities}."
+    )
 
 
 def remarks(
     sweep: Sweep, result: Answer, runs: Sequence[Run], options: RunOptions, searcher: Searcher
 ) -> Iterator[str]:
-    """Yield remarks on an answer and the next step, one line each. ``searcher`` is the searcher in its final state."""
+    """Yield remarks on an answer and the next step, one line each. The searcher must be in its final state."""
     yield from result.tuned
     if reused := [run.trained_for for run in runs if run.trained_for]:
         yield f"{found_runs(reused)}."
@@ -197,6 +208,6 @@ def remarks(
         if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(step.overrides, extended)}"
-        if step.continues and isinstance(searcher, Pairs) and (chance := _chance(searcher, result)):
+        if step.continues and isinstance(searcher, Pairs) and (chance := _chance_text(searcher, result)):
             yield f"chance  {chance}"
     yield from probe_notes(sweep.spec, runs)

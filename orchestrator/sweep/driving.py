@@ -1,4 +1,4 @@
-"""Training of a sweep's plans. Its tuning and its search are two plans that are trained in the same way."""
+"""Trains the plans of a sweep: its tuning and its search, which are trained in the same way."""
 
 from __future__ import annotations
 
@@ -19,8 +19,15 @@ from orchestrator.terminal.live_view import LiveView
 
 @dataclass(frozen=True)
 class Drive:
-    """Everything that a sweep needs to train its plans, one after the other, on an engine that other sweeps may
-    share."""
+    """Everything that a sweep needs to train its plans.
+
+    Attributes:
+        engine: The engine, which other sweeps may share.
+        sizing: Maximum number of runs in a stack, by model size.
+        options: Options of the command.
+        limit: Time limit of the command.
+        view: The live view.
+    """
 
     engine: Engine
     sizing: Sizing
@@ -29,28 +36,34 @@ class Drive:
     view: LiveView
 
     def campaign(self, plan: StudyPlan) -> Campaign:
-        """Return the campaign that trains a plan's jobs, before its first job."""
-        sweep, slots = plan.sweep, self.engine.slots
-        return Campaign(sweep.files, sweep.setup, self._timed(plan), slots=slots, sizing=self.sizing, known=plan.known)
+        """Return a new campaign that trains a plan's jobs."""
+        sweep = plan.sweep
+        return Campaign(
+            sweep.files,
+            sweep.setup,
+            self._with_timetable(plan),
+            slots=self.engine.slots,
+            sizing=self.sizing,
+            known=plan.known,
+        )
 
-    def _timed(self, plan: StudyPlan) -> Plan:
-        """Return the plan on a timetable, so that it trains the same runs each time, if that is possible and cheap: the
-        family knows the speed of its runs, each trains alone, and all slots are on this machine.
-
-        Elsewhere, slots are not equally fast, so the fast ones would wait for the others. The timetable counts all
-        slots, also those that other sweeps use: then its runs end later, but in the same order.
-        """
+    def _with_timetable(self, plan: StudyPlan) -> Plan:
+        """Return the plan on a timetable, so that it trains the same runs each time. Return the plan itself if that is
+        impossible or too expensive."""
         spec = plan.sweep.spec
         family = spec.make_family()
         speed = family.typical_speed(spec.resources.device)
+        # A timetable needs the speed of runs, and that each run trains alone. On a cluster, slots are not equally fast,
+        # so the fast slots would wait for the others.
         is_alone = all(self.sizing.max_runs(size) == 1 for size in spec.sizes)
         if speed is None or self.options.address is not None or not is_alone:
             return plan
+        # All slots, although other sweeps may use some of them. Then the runs end later, but in the same order.
         return Timetable(plan, family, speed, self.engine.slots(spec.resources))
 
     def run(self, campaign: Campaign, plan: StudyPlan, observer: SweepObserver) -> Iterator[Campaign]:
-        """Yield the campaign unless it needs no training, until the plan is done or the campaign is stopped. The
-        observer follows both."""
+        """Yield the campaign, unless it needs no training. When this continues, the plan is done or the campaign is
+        stopped. The observer follows both."""
         campaign.observer = observer
         plan.on_ended = observer.ended
         if not campaign.done:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class TimeLimit:
-    """Time limit of a command in seconds, or None. It starts when this object is made."""
+    """Time limit of a command, or no limit. The time starts when this object is made.
+
+    Attributes:
+        stopped: True if the limit has stopped a sweep.
+    """
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
@@ -25,23 +29,24 @@ class TimeLimit:
 
     @property
     def is_over(self) -> bool:
+        """True after the time limit."""
         return time.monotonic() >= self._end
 
     @property
     def message(self) -> str:
-        """The reason if this limit has stopped the sweep, otherwise ""."""
+        """The reason of the stop if this limit has stopped a sweep, otherwise an empty string."""
         return f"it reached its time limit of {duration(self._seconds)}" if self.stopped and self._seconds else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """A command, or a call from Python, that runs one sweep or several.
+    """A command, or a call from Python, that runs one or more sweeps.
 
     Attributes:
         hardware: Hardware for which stacks are sized, by default this machine's.
-        limit: Time limit, which starts with the command.
+        limit: Time limit of the command.
         begun: Called with each sweep as soon as it has an id.
-        owns_process: True on the command line. The process of a caller from Python must not be ended.
+        owns_process: True on the command line, where the process may be ended. False for a call from Python.
     """
 
     hardware: Hardware | None = None

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from orchestrator.engine.campaign import Campaign
@@ -30,11 +30,27 @@ from trainables.base import Status
 
 SNAPSHOT_EVERY_S = 0.2
 """Minimum seconds between snapshots."""
-SHARE = 0.05
-"""Maximum share of the time spent on snapshots, whose cost grows with the number of runs. The same share limits the
-estimation of the time left."""
+MAX_SHARE = 0.05
+"""Maximum share of the driver's time for snapshots, because their cost grows with the number of runs. The same share
+limits the time for estimates of the time left."""
 ESTIMATE_EVERY_S = 60.0
-"""Seconds between estimates of the time left before the first run has ended."""
+"""Seconds between estimates of the time left, until the first run has ended."""
+
+
+@dataclass(frozen=True)
+class _TimeLeft:
+    """An estimate of the time left.
+
+    Attributes:
+        basis: State of the sweep from which it was computed: the number of ended runs, and a count of the minutes until
+            the first run has ended. If it changes, the estimate is out of date.
+        at: Time of the computation (monotonic, in seconds).
+        seconds: The estimate at that time.
+    """
+
+    basis: tuple[int, int]
+    at: float
+    seconds: float
 
 
 class Monitor:
@@ -44,7 +60,14 @@ class Monitor:
     def __init__(
         self, campaign: Campaign, plan: StudyPlan, warning: Callable[[], str], expected: Mapping[int, float]
     ) -> None:
-        """Follow a campaign. ``warning`` returns a message or "", and ``expected`` has the seconds of a run by size."""
+        """Follow a campaign.
+
+        Args:
+            campaign: The campaign.
+            plan: Its plan.
+            warning: Returns a warning to show, or an empty string.
+            expected: Expected seconds of a run by size.
+        """
         self._campaign = campaign
         self._plan = plan
         self._warning = warning
@@ -52,18 +75,21 @@ class Monitor:
         self._costs = search_seconds(plan.sweep.spec)
         self._begun = time.monotonic()
         self._family = plan.sweep.spec.make_family()
-        self._left: tuple[tuple[int, int], float, float] | None = None
-        """State from which the seconds left were computed, the time of the computation, and the result."""
+        self._left: _TimeLeft | None = None
+        """The last estimate, or None before the first."""
         self._learned = float(plan.sweep.spec.search.settings.get("learned", LEARNED))
         self._planned_pace: float | None = None
-        """Seconds of the runs so far as a multiple of the plan's, None until it is known."""
+        """Seconds of the runs so far as a multiple of the expected seconds, or None until it is known."""
         self._next_left_at = self._begun
+        """Time before which no new estimate is computed, so that estimates do not take too much time."""
         self._took_s = 0.0
+        """Seconds that the last snapshot took."""
         self.refresh()
 
     def snapshot(self) -> Snapshot:
-        """Return the last snapshot, updated with the current time and the transitions from its runs."""
-        spec, warning = self._plan.sweep.spec, self._warning()
+        """Return the last snapshot, with the current time and the transitions from its runs."""
+        spec = self._plan.sweep.spec
+        warning = self._warning()
         ended = {mix.name: tuple(points(self._searcher.results, mix.name)) for mix in spec.mixes}
         return replace(
             self._latest,
@@ -76,20 +102,24 @@ class Monitor:
         )
 
     def refresh_if_due(self) -> None:
-        """Take a new snapshot unless the last is very recent. The first run after a pause is always shown: without Ray,
-        the driver is busy with it until its first evaluation."""
+        """Take a new snapshot unless the last is very recent."""
+        # The first run after a pause is always shown. Without Ray, the driver trains it now, so this is the last chance
+        # until its first evaluation.
         is_new = not self._latest.in_flight and bool(self._campaign.training)
-        if is_new or time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SHARE):
+        if is_new or time.monotonic() - self._taken_at >= max(SNAPSHOT_EVERY_S, self._took_s / MAX_SHARE):
             self.refresh()
 
     def refresh(self) -> None:
-        self._taken = time.monotonic()
-        campaign, plan = self._campaign, self._plan
+        """Take a new snapshot."""
+        self._taken_at = time.monotonic()
+        campaign = self._campaign
+        plan = self._plan
         spec = plan.sweep.spec
         training = campaign.training
         # Copies, because other threads read them while the driver continues.
-        self._searcher, self._ended = plan.searcher.branch(), tuple(plan.runs)
-        # Searchers do not request phases, which are not counted either.
+        self._searcher = plan.searcher.branch()
+        self._ended = tuple(plan.runs)
+        # Without phases, because searchers do not know about them. The time left does not count them either.
         whole = [run for run in training if not self._request(run).phase]
         self._workers = max(1, campaign.at_once)
         self._training = [(self._request(run), self._open_share(run)) for run in whole]
@@ -115,10 +145,10 @@ class Monitor:
                 *self._out_of_reach(),
             ),
         )
-        self._took_s = time.monotonic() - self._taken
+        self._took_s = time.monotonic() - self._taken_at
 
     def _out_of_reach(self) -> Iterator[str]:
-        """Yield a sentence for each comparison that cannot be decided any more."""
+        """Yield a sentence for each comparison that can no longer be decided."""
         searcher = self._plan.searcher
         if isinstance(searcher, Pairs):
             for pair in searcher.problem.comparisons:
@@ -126,6 +156,7 @@ class Monitor:
                     yield out_of_reach(pair[0], odds(1 / searcher.settings.error), shortfall)
 
     def _request(self, run: TableRun) -> Request:
+        """Return the first request for a run."""
         return self._plan.requests(run.job.key)[0]
 
     def _open_share(self, run: TableRun) -> float:
@@ -133,56 +164,66 @@ class Monitor:
         return 1 - run.step / max(self._family.steps(run.job.run), 1)
 
     def _progress(self, run: TableRun) -> RunInTraining:
+        """Return a run in training for the live view."""
         steps = self._family.steps(run.job.run)
-        left_s = run.left_s(steps, self._taken)
+        left_s = run.left_s(steps, self._taken_at)
         curve = () if run.evaluation is None else (run.evaluation,)
         return RunInTraining(self._request(run), run.job.run, run.job.key, curve, steps, left_s)
 
     def _pace_in_training(self, training: Sequence[TableRun]) -> float | None:
-        """Return the duration of the stacks in training relative to expectation, or None if no rate is known."""
+        """Return the remaining time of the stacks in training relative to the expected time, or None if no rate is
+        known."""
         stacks: dict[str, list[TableRun]] = {}
         for run in training:
             stacks.setdefault(run.stack_id, []).append(run)
-        measured = expected = 0.0
+        measured = 0.0
+        expected = 0.0
         for runs in stacks.values():
-            left = [run.left_s(self._family.steps(run.job.run), self._taken) for run in runs]
+            left = [run.left_s(self._family.steps(run.job.run), self._taken_at) for run in runs]
             known = [seconds for seconds in left if seconds is not None]
             if len(known) == len(runs):
+                # Runs of a stack train side by side, but the plan counts the expected seconds of each.
                 measured += max(known)
                 expected += sum(self._open_share(run) * self._expected[run.job.run.size] for run in runs)
         return measured / expected if expected else None
 
     def _left_s(self) -> float:
-        """Return the estimated seconds left; the first estimate includes the start of the workers. It is updated after
-        each run, and once a minute until the first run has ended. Constant updates would make the end jump."""
-        now, ended = time.monotonic(), self._ended
+        """Return the estimated seconds left, or 0 if the sweep has taken longer than estimated."""
+        now = time.monotonic()
+        ended = self._ended
         trained = [run.outcome.measures for run in ended if not run.trained_for]
         computed = sum(measures.get("seconds", 0.0) for measures in trained)
+        # Until a run has ended, the only evidence is the rate of the runs in training. It improves as they train, so a
+        # new estimate is made once a minute. Later, an estimate is made after each run. Constant updates would make the
+        # displayed end jump; between two estimates, the time left only counts down.
         by_rate = None if computed else self._pace
-        basis = len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S)
-        if self._left is None or (self._left[0] != basis and now >= self._next_left_at):
+        basis = (len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S))
+        if self._left is None or (self._left.basis != basis and now >= self._next_left_at):
             passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
             planned = sum(self._expected.get(run.config.size, 0.0) for run in ended if not run.trained_for)
             self._planned_pace = passed / planned if planned and computed else by_rate
             pace = (self._planned_pace or 1.0) / self._workers
             seconds = time_left(self._searcher, self._training, self._expected, self._costs, pace=pace)
-            self._left = basis, now, seconds + (STARTUP_S if self._left is None else 0.0)
-            self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
-        return max(self._left[2] - (now - self._left[1]), 0.0)
+            startup_s = STARTUP_S if self._left is None else 0.0  # The first estimate is made before the workers start.
+            self._left = _TimeLeft(basis, now, seconds + startup_s)
+            # An estimate runs the whole search to its end, which may take seconds. So wait in proportion.
+            self._next_left_at = time.monotonic() + (time.monotonic() - now) / MAX_SHARE
+        return max(self._left.seconds - (now - self._left.at), 0.0)
 
 
 @lru_cache(maxsize=32)
 def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...], learned: float) -> SoFar:
-    """Return the transition of these runs of a mix. Cached because the view shows it more often than runs end."""
+    """Return the transition of a mix with these ended runs. Cached, because the view shows it more often than runs
+    end."""
     curve = transition(ended, sizes)
     tested = [point.size for point in ended]
-    words = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+    text = estimate(curve.relative, min(tested), max(tested), curve.verdict)
     if curve.verdict is Verdict.UNDECIDED and are_few_unlearned(ended, learned):
-        words = "not learned so far"
+        text = "not learned so far"
     if curve.verdict is Verdict.LEVELS_OFF:
-        words = f"{words}, levels off at {asymptote_words(curve)}"
+        text = f"{text}, levels off at {asymptote_words(curve)}"
     posterior = () if curve.density is None else by_size(curve.density, sizes)
-    return SoFar(words, curve.is_located, posterior)
+    return SoFar(text, curve.is_located, posterior)
 
 
 def time_left(
@@ -193,14 +234,16 @@ def time_left(
     *,
     pace: float = 1.0,
 ) -> float:
-    """Return the seconds left of a sweep, from a copy of its searcher that is run to its end. It assumes that runs
-    learn above their mix's currently known transition, and do not learn below it.
+    """Return the estimated seconds left of a sweep, from a copy of its searcher that is run to its end.
+
+    The estimate assumes that runs learn above their mix's currently known transition, and do not learn below it.
 
     Args:
+        searcher: The searcher of the sweep.
         training: Runs in training, each with its share of remaining steps, in [0, 1].
         expected: Seconds of a run by size.
         costs: Seconds of a run by size as the search counts them.
-        pace: Seconds that pass for each expected second of a run: fewer if several train at the same time.
+        pace: Seconds that pass for each expected second of a run. It is smaller if several runs train at the same time.
     """
     to_come = played_to_the_end(searcher.branch(), _transitions(searcher), costs)
     now = sum(share * expected[request.size] for request, share in training)
@@ -208,14 +251,16 @@ def time_left(
 
 
 def _transitions(searcher: Searcher) -> dict[str, float]:
-    """Return an assumed transition for each mix: the estimate; without one, the upper end of the interval. If only one
-    end is open, it is beyond all sizes there; if both are, it is the middle size."""
-    problem, transitions = searcher.problem, {}
+    """Return an assumed transition for each mix: its estimate or, if there is none, a guess from its interval."""
+    problem = searcher.problem
+    transitions: dict[str, float] = {}
     for mix in problem.mixes:
-        known = transition(points(searcher.results, mix), problem.sizes).relative
-        if known.low is not None:
-            beyond = known.high or math.inf
+        relative = transition(points(searcher.results, mix), problem.sizes).relative
+        # Guess the upper end of the interval. If only one end is open, assume a transition beyond all sizes on that
+        # side. If both are open, assume the middle size.
+        if relative.low is not None:
+            guess = relative.high or math.inf
         else:
-            beyond = float(problem.sizes[len(problem.sizes) // 2]) if known.high is None else 0.0
-        transitions[mix] = known.value or beyond
+            guess = float(problem.sizes[len(problem.sizes) // 2]) if relative.high is None else 0.0
+        transitions[mix] = relative.value or guess
     return transitions

@@ -31,8 +31,9 @@ from trainables.probes.base import Probe
 
 
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
-    """Run a probe on a stored run and add the result to the run's directory."""
-    arrays, weights = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()
+    """Run a probe on a stored run, add the result to the run's directory, and return it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    weights: dict[str, NDArray[Any]] = {}
     try:
         if is_file(directory / ARRAYS):
             with open_arrays(directory / ARRAYS) as stored:
@@ -52,30 +53,35 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
 
 @dataclass
 class ProbeCounts:
-    """Results of a probe over the runs of a sweep: counts by kind, and all errors with the run's key."""
+    """Results of a probe on the runs of a sweep.
+
+    Attributes:
+        counts: Number of runs by kind of result, such as "probed".
+        errors: All errors, with the keys of their runs.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
 
     @property
-    def words(self) -> str:
-        """Counts as text, such as ``3 probed, 1 already done``."""
+    def text(self) -> str:
+        """The counts as text, such as ``3 probed, 1 already done``."""
         return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> ProbeCounts:
-    """Run a probe on the finished runs of a sweep that lack its result or, with ``again``, on all finished runs."""
-    # Not the directory in the specification, which another user may have written.
+    """Run a probe on the finished runs of a sweep that lack its result. With ``again``, run it on all finished runs."""
     family = spec.make_family()
+    # Not the scratch directory in the specification, because another user may have written the specification.
     cache = scratch(None)
-    probings = ProbeCounts()
+    results = ProbeCounts()
     for run in runs:
         if run.outcome.status is not Status.FINISHED:
-            probings.counts["not finished"] += 1
+            results.counts["not finished"] += 1
         elif not again and not is_due(probe, run.directory):
-            probings.counts["already done"] += 1
+            results.counts["already done"] += 1
         else:
             result = probe_stored_run(probe, family, run.config, run.directory, cache)
-            probings.counts["failed" if result.error else "probed"] += 1
-            probings.errors += [f"{run.key}: {result.reason}"] if result.error else []
-    return probings
+            results.counts["failed" if result.error else "probed"] += 1
+            results.errors += [f"{run.key}: {result.reason}"] if result.error else []
+    return results

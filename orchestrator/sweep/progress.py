@@ -1,4 +1,4 @@
-"""Progress of a sweep: shown on the terminal and passed to the record, run by run."""
+"""Shows the progress of a sweep on the terminal, and passes each run to the record."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
-SHOWN_S = 1.0
-"""Shortest training of a run whose time is printed."""
+SHORTEST_PRINTED_S = 1.0
+"""Minimum seconds of training of a run whose time is printed."""
 
 
 class Progress(SweepObserver):
@@ -55,7 +55,7 @@ class Progress(SweepObserver):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the live view, and at the end its last state."""
+        """Show the sweep in the live view during the block, and then its last state."""
         with self._view.showing(self._sweep.spec.title, self._monitor.snapshot):
             yield
             self._monitor.refresh()
@@ -66,16 +66,16 @@ class Progress(SweepObserver):
         is_phase = config.label not in self._sweep.spec.mix_named
         tasks = list(run.outcome.accuracy) if is_phase else [self._sweep.spec.target]
         title = self._sweep.spec.title
-        self._view.run_ended(title, config.label, config.size, config.seed, ended_words(run, tasks))
+        self._view.run_ended(title, config.label, config.size, config.seed, ended_text(run, tasks))
 
 
-def ended_words(run: Run, tasks: Sequence[str]) -> str:
+def ended_text(run: Run, tasks: Sequence[str]) -> str:
     """Return how a run ended, with its scores on these tasks: ``add 0.98, finished, 900 steps in 35 s``."""
     outcome = run.outcome
     if outcome.status is Status.FAILED:
         return f"failed: {exception_line(outcome.error)}"
     accuracies = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
     seconds = outcome.measures.get("seconds", 0.0)
-    took = f" in {duration(seconds)}" if seconds >= SHOWN_S else ""
+    took = f" in {duration(seconds)}" if seconds >= SHORTEST_PRINTED_S else ""
     origin = f", trained for {run.trained_for}" if run.trained_for else ""
     return f"{accuracies}, {outcome.status}, {outcome.steps} steps{took}{origin}"

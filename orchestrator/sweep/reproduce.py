@@ -1,4 +1,4 @@
-"""Compares expected statements of search spaces with findings of sweeps, and runs missing sweeps."""
+"""Compares the statements that search spaces expect with the findings of sweeps, and runs missing sweeps."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ from trainables.probes.base import load_probe
 
 @dataclass(frozen=True)
 class Experiment:
-    """A search space at a profile: one specification per variant, and the expected statements.
+    """A search space with a profile.
 
     Attributes:
         space: The requested name or file.
         choice: The profile and overrides.
+        specs: The specification of each variant.
+        expected: The expected statements.
     """
 
     space: str
@@ -50,17 +52,22 @@ class Experiment:
         return self.specs[0].name
 
     def options(self, spec: SweepSpec, shared: RunOptions) -> RunOptions:
-        """Return ``shared`` with the options of `run` for one of the sweeps."""
-        profile, overrides = self.choice.profile, self.choice.overrides
-        return replace(shared, space=self.space, profile=profile, variant=spec.variant or None, overrides=overrides)
+        """Return the options of `run` for one of the sweeps, given the options that all sweeps share."""
+        return replace(
+            shared,
+            space=self.space,
+            profile=self.choice.profile,
+            variant=spec.variant or None,
+            overrides=self.choice.overrides,
+        )
 
     def asks(self, spec: SweepSpec) -> bool:
-        """Return True if a statement is about this variant. A law is about all variants."""
+        """Return True if an expected statement is about this variant. A law is about all variants."""
         return any(statement.finds in LAW or statement.is_about(spec.variant) for statement in self.expected)
 
 
 class Reproduction:
-    """Answered and missing sweeps of these experiments in a home."""
+    """The answered and the missing sweeps of some experiments in a home."""
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, console: Console) -> None:
         self._experiments = experiments
@@ -77,19 +84,20 @@ class Reproduction:
 
     @property
     def sweeps(self) -> list[StoredSweep]:
+        """The answered sweeps."""
         return list(self._answered.values())
 
     @property
     def missing(self) -> list[tuple[Experiment, SweepSpec]]:
-        """Sweeps without an answer that a statement asks for."""
+        """Sweeps without an answer that are needed to judge a statement."""
         unanswered = [(experiment, spec) for experiment, spec in self._pairs if spec.title not in self._answered]
         return [(experiment, spec) for experiment, spec in unanswered if experiment.asks(spec)]
 
     @property
     def imported(self) -> list[str]:
-        """A line for each sweep with runs of archives, which another user may have written."""
-        some = [(sweep, sweep.imported_runs) for sweep in self.sweeps if sweep.imported_runs]
-        return [f"{sweep.id} has {counted(runs, 'run')} that came with an archive" for sweep, runs in some]
+        """A line for each sweep with runs from an archive, because another user may have written them."""
+        imported = [(sweep, sweep.imported_runs) for sweep in self.sweeps if sweep.imported_runs]
+        return [f"{sweep.id} has {counted(runs, 'run')} that came with an archive" for sweep, runs in imported]
 
     @property
     def seconds(self) -> float:
@@ -104,14 +112,15 @@ class Reproduction:
         """
         for experiment, spec in self._pairs:
             self._probe(experiment, spec)
-        missing, attempts = self.missing, list[Attempt]()
+        missing = self.missing
+        attempts: list[Attempt] = []
         for experiment, spec in missing:
             newest = self._newest(spec)
             resume = None if newest is None else newest.id
-            own = replace(experiment.options(spec, options), resume=resume, retry_failed=resume is not None)
-            words = f"{len(attempts) + 1} of {len(missing)}: {spec.title}, {spec.profile}"
-            attempt = Attempt(spec=spec, options=own, announce=partial(self._say, f"\n{words}"))
-            attempt.ended = partial(self._take_in, answered)
+            sweep_options = replace(experiment.options(spec, options), resume=resume, retry_failed=resume is not None)
+            line = f"{len(attempts) + 1} of {len(missing)}: {spec.title}, {spec.profile}"
+            attempt = Attempt(spec=spec, options=sweep_options, announce=partial(self._say, f"\n{line}"))
+            attempt.ended = partial(self._handle_end, answered)
             attempts.append(attempt)
         if not attempts:
             return
@@ -119,7 +128,7 @@ class Reproduction:
         for attempt in attempts:
             if not isinstance(attempt.error, SweepError | None):
                 raise attempt.error
-        for experiment, spec in missing:  # Last, because other sweeps would have to wait.
+        for experiment, spec in missing:  # After all sweeps, so that none of them has to wait for probes.
             self._probe(experiment, spec)
 
     def rows(self) -> list[VerdictRow]:
@@ -127,6 +136,7 @@ class Reproduction:
         return [row for experiment in self._experiments for row in self._rows(experiment)]
 
     def _rows(self, experiment: Experiment) -> Iterator[VerdictRow]:
+        """Yield the statements of one experiment with their findings."""
         for spec in experiment.specs:
             sweep = self._answered.get(spec.title)
             statements = about(experiment.expected, spec.variant)
@@ -134,9 +144,9 @@ class Reproduction:
                 entropy = entropies(spec) if any(statement.finds in ORDER for statement in statements) else {}
                 yield from judge(spec.name, spec.variant, statements, sweep.answer, sweep.runs, entropy)
             else:
-                why = self._failed.get(spec.title, "")
+                reason = self._failed.get(spec.title, "")
                 for statement in statements:
-                    yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, why)
+                    yield from not_run(spec.name, spec.variant, statement, spec.plain_mixes, reason)
         sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
         missing = len(experiment.specs) - len(sweeps)
         variants = compared(sweeps)
@@ -145,14 +155,16 @@ class Reproduction:
                 yield from judge_law(experiment.name, law, variants)
             else:
                 mixes = experiment.specs[0].plain_mixes
-                why = f"{missing} of {len(experiment.specs)} variants have not run"
-                yield from not_run(experiment.name, "", law, mixes if law.mix != "*" else ("", *mixes), why)
+                reason = f"{missing} of {len(experiment.specs)} variants have not run"
+                yield from not_run(experiment.name, "", law, mixes if law.mix != "*" else ("", *mixes), reason)
 
     def _newest(self, spec: SweepSpec) -> Sweep | None:
+        """Return the newest sweep with this specification, or None."""
         with logged_to(self._console):
             return newest_sweep(spec, self._home)
 
-    def _take_in(self, answered: Callable[[], object], attempt: Attempt) -> None:
+    def _handle_end(self, answered: Callable[[], object], attempt: Attempt) -> None:
+        """Read the answer of a sweep that ended and call ``answered``, or report why the sweep failed."""
         title = attempt.spec.title
         if attempt.answer is not None and attempt.sweep is not None:
             self._answered[title] = read_sweep(self._home, attempt.sweep.id)
@@ -162,22 +174,24 @@ class Reproduction:
             self._say(f"{title} failed: {self._failed[title]}")
 
     def _probe(self, experiment: Experiment, spec: SweepSpec) -> None:
-        """Run the probes of statements on runs of an answered sweep that lack their results."""
+        """Run the probes that statements need on the runs of an answered sweep that lack their results."""
         sweep = self._answered.get(spec.title)
         if sweep is None:
             return
-        own = {probe.name: probe for probe in map(load_probe, spec.probes)}
+        # The space may list a probe of the user with the same name as a built-in probe. The space decides.
+        space_probes = {probe.name: probe for probe in map(load_probe, spec.probes)}
         names = [name for statement in about(experiment.expected, spec.variant) for name in statement.probes]
         for name in dict.fromkeys(names):
-            probings = probe_runs(own.get(name) or load_probe(name), sweep.spec, sweep.runs)
-            if set(probings.counts) & {"probed", "failed"}:
-                self._say(f"{spec.title}, probe {name}: {probings.words}")
-            for error in probings.errors[:1]:
+            results = probe_runs(space_probes.get(name) or load_probe(name), sweep.spec, sweep.runs)
+            if set(results.counts) & {"probed", "failed"}:
+                self._say(f"{spec.title}, probe {name}: {results.text}")
+            for error in results.errors[:1]:
                 self._say(f"probe {name} failed: {error}")
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:
-    """Return the entropy in nats of each task's values over uniform tuples, or nothing without tables."""
+    """Return the entropy in nats of each task's values over uniform tuples of arguments. Return an empty mapping if the
+    family has no tables."""
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
     return {} if tables is None else {task: entropy(tables[task]) for task in tasks}

@@ -26,7 +26,15 @@ TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*")
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return a duration such as ``2h``, ``45min`` or ``1d 12h`` in seconds. Raises ``UserError`` for other text."""
+    """Return a duration such as ``2h``, ``45min`` or ``1d 12h`` in seconds.
+
+    Args:
+        option: The option, for the error.
+        text: The duration.
+
+    Raises:
+        UserError: if the text is not a duration.
+    """
     parts = TIME.findall(text)
     rest = TIME.sub("", text).strip()
     if rest or not parts:
@@ -35,7 +43,15 @@ def seconds_of(option: str, text: str) -> float:
 
 
 def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
-    """Return a field for an option, by default ``--field-name``. Commands that resume a sweep omit ``once`` options."""
+    """Return a dataclass field for an option.
+
+    Args:
+        default: Default value.
+        names: Names of the option, by default ``--field-name``.
+        help: Help text.
+        metavar: Placeholder for the value in the help.
+        once: True if commands that resume the sweep omit the option.
+    """
     command_line = {"names": names, "help": help, "metavar": metavar}
     return field(default=default, metadata={"option": command_line, "once": once})
 
@@ -47,7 +63,7 @@ class SpaceOptions:
     profile: str | None = option(
         None,
         metavar="NAME",
-        help="Use this profile. By default, the first that fits the machine and need not be named; `plan` says which.",
+        help="Use this profile. Default: the first profile that fits this machine (see `plan`).",
     )
     variant: str | None = option(None, metavar="NAME", help="Run this variant of the search space.")
     overrides: list[str] = option(
@@ -83,13 +99,13 @@ class SizedOptions(SpaceOptions):
     stack: str | None = option(
         None,
         metavar="N|auto",
-        help="Train at most this many runs as one batched model; auto chooses from memory and width.",
+        help="Train at most this many runs as one batched model. With auto, the number depends on memory and width.",
     )
     gpu_fraction: str | None = option(
-        None, metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."
+        None, metavar="SHARE|auto", help="Train each stack on this share of a GPU, such as 0.5; 0 trains on the CPU."
     )
     scratch: Path | None = option(
-        None, metavar="DIR", help="Directory for training data on each machine; by default private and temporary."
+        None, metavar="DIR", help="Directory for training data on each machine. Default: a private temporary one."
     )
 
     @property
@@ -116,15 +132,16 @@ EXCLUDED = (
     ("local", "ship", "--engine local trains in this process, so it has no nodes to --ship to"),
     ("address", "dashboard", "the cluster at --address has its own dashboard: omit --dashboard"),
 )
-"""Pairs of mutually exclusive options, and the reason."""
+"""Pairs of mutually exclusive options, each with the reason."""
 ENGINES = ("ray", "local")
+"""Values of ``--engine``."""
 RECORDS = {"mlflow": "MLflow", "jsonl": "runs.jsonl"}
-"""Kinds of records, and what people call them."""
+"""Values of ``--record``, with the names that messages use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOptions:
-    """Options that say where runs are trained and kept. `run` and `reproduce` have them."""
+    """Options that specify where runs are trained and kept. `run` and `reproduce` have them."""
 
     home: Path = option(HOME, metavar="DIR", help="Directory of the sweeps and of the default MLflow store.")
     address: str | None = option(None, help="Use the Ray cluster at this address.")
@@ -143,7 +160,7 @@ class RunOptions(PlaceOptions, SizedOptions):
     """Options of a run. Fields without ``option`` are not on the command line.
 
     Attributes:
-        space: The requested name or file, or "" for a specification.
+        space: The requested name or file of a search space. Empty if the sweep was started from a specification.
     """
 
     resume: str | None = option(
@@ -162,22 +179,25 @@ class RunOptions(PlaceOptions, SizedOptions):
         False, "--ship", help="With --address: send the folder of your family to every node, without hidden files."
     )
     max_time: str | None = option(
-        None, metavar="TIME", help="Stop after this long (2h, 45min), as Ctrl-C does; --resume continues."
+        None, metavar="TIME", help="Stop after this time, for example 2h or 45min. Continue with --resume."
     )
     quiet: bool = option(False, "--quiet", "-q", once=True, help="Print only the answer.")
 
     space: str = ""
 
     def checked(self) -> Self:
-        """Return the options. Raises :class:`UserError` for unknown or mutually exclusive ones, or a time limit of
-        zero."""
+        """Check the options and return them.
+
+        Raises:
+            UserError: for an unknown value, mutually exclusive options, or a time limit of zero.
+        """
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
         if self.record not in RECORDS:
             raise unknown("record", self.record, RECORDS)
-        for one, other, why in EXCLUDED:
-            if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
-                raise UserError(f"{why}: use only one")
+        for first, second, reason in EXCLUDED:
+            if {getattr(self, first), getattr(self, second)}.isdisjoint({None, False}):
+                raise UserError(f"{reason}: use only one")
         if self.retry_failed and self.resume is None:
             raise UserError("--retry-failed trains failed runs of a sweep again: name the sweep with --resume [SWEEP]")
         if self.ship and self.address is None:
@@ -188,7 +208,7 @@ class RunOptions(PlaceOptions, SizedOptions):
 
     @property
     def limit_s(self) -> float | None:
-        """Seconds after which a sweep stops, or None."""
+        """Seconds after which a sweep stops, or None if there is no limit."""
         return None if self.max_time is None else seconds_of("--max-time", self.max_time)
 
     @property
@@ -198,13 +218,13 @@ class RunOptions(PlaceOptions, SizedOptions):
 
     @property
     def line(self) -> str:
-        """Command that starts the same sweep, for pasting."""
+        """Command that starts the same sweep, quoted for a shell."""
         return command_line("run", self.space, *self.words()) if self.space else "the same command and"
 
     @property
     def plan_line(self) -> str:
         """Command that prints the settings, caveats and cost of the same sweep."""
-        sized = SizedOptions(**{one.name: getattr(self, one.name) for one in fields(SizedOptions)})
+        sized = SizedOptions(**{field.name: getattr(self, field.name) for field in fields(SizedOptions)})
         return command_line("plan", self.space, *sized.words())
 
     @property
@@ -218,8 +238,13 @@ class RunOptions(PlaceOptions, SizedOptions):
         return f"{self.line} --resume {sweep_id}"
 
     def asking(self, overrides: Sequence[str], extended: str = "") -> str:
-        """Return the command with other values, which replace earlier values of the same fields, so that commands do
-        not grow. It reuses the runs of the sweep ``extended``, if given."""
+        """Return the command of a sweep with other values.
+
+        Args:
+            overrides: Values for fields of the search space, as for ``--set``.
+            extended: Id of a sweep whose runs the new sweep reuses, or an empty string.
+        """
+        # Remove earlier values of the same fields, so that commands do not grow.
         changed_fields = {override.partition("=")[0] for override in overrides}
         unchanged = [override for override in self.overrides if override.partition("=")[0] not in changed_fields]
         line = replace(self, overrides=unchanged).line
@@ -237,26 +262,32 @@ SAMPLES = {
     "stack": '4 or "auto"',
     "gpu_fraction": '0.5 or "auto"',
 }
-"""Examples for options that are not only text."""
-KNOWN = {field.name: field.type for field in fields(RunOptions) if "option" in field.metadata}
-SWITCHES = [name for name, kind in KNOWN.items() if kind == "bool"]
+"""Examples of values from Python, for options that are not only text."""
+KNOWN_OPTIONS = {field.name: field.type for field in fields(RunOptions) if "option" in field.metadata}
+"""Types of all options, by name."""
+SWITCHES = [name for name, kind in KNOWN_OPTIONS.items() if kind == "bool"]
+"""Names of the options without a value."""
 
 
 def from_python(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the values that the command line would produce, without those that are None. Raises
-    :class:`UserError` for an unknown option or a value of the wrong type."""
+    """Return options with the values that the command line would produce, without those that are None.
+
+    Raises:
+        UserError: for an unknown option or a value of the wrong type.
+    """
     for name in given:
-        if name not in KNOWN:
-            raise unknown("option", name, KNOWN)
+        if name not in KNOWN_OPTIONS:
+            raise unknown("option", name, KNOWN_OPTIONS)
     return {name: _option(name, value) for name, value in given.items() if value is not None}
 
 
 def home_from_python(given: Any) -> Path:
-    """Return a home directory, the default for None. Raises :class:`UserError` for a value of the wrong type."""
+    """Return a home directory, by default :data:`HOME`. Raises :class:`UserError` for a value of the wrong type."""
     return HOME if given is None else user_path(_option("home", given))
 
 
 def _option(name: str, value: Any) -> Any:
+    """Return the value that the command line would produce for an option."""
     match name, value:
         case "overrides", _:
             return _overrides(value)
@@ -264,7 +295,7 @@ def _option(name: str, value: Any) -> Any:
             return "" if value else None
         case _, bool() if name in SWITCHES:
             return value
-        case _, bool():  # Not a number.
+        case _, bool():  # Otherwise the following case would accept it as a number.
             pass
         case "max_time", int() | float():
             return f"{value:.3f}s"
@@ -290,6 +321,7 @@ def _overrides(value: Any) -> list[str]:
 
 
 def _json(key: str, value: Any) -> str:
+    """Return a value as JSON. Raises ``UserError`` if it cannot be written into a search space."""
     try:
         return json.dumps(value, default=lambda inner: inner.tolist())  # numpy's numbers and arrays
     except (TypeError, AttributeError):

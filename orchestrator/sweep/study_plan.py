@@ -1,4 +1,4 @@
-"""The plan of a sweep's search: it turns the searcher's requests into jobs, and passes it their outcomes."""
+"""The plan of a sweep's search. It turns the searcher's requests into jobs, and passes the outcomes to the searcher."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from trainables.base import Outcome
 
 
 def _ignore(run: Run) -> None:
-    """Do nothing with a run that ended."""
+    """Do nothing."""
 
 
 class StudyPlan(Plan):
-    """A searcher's requests as jobs. It keeps the sweep's journal.
+    """Makes jobs of a searcher's requests, and writes the sweep's journal.
 
-    Two arms may request the same run, which is then one job. Each phase of an arm is a job that starts from the
-    weights of the phase before it. The searcher does not know about phases.
+    If two arms request the same run, it is only one job. Each phase of an arm is a job that starts from the weights of
+    the previous phase. The searcher does not know about phases.
 
     Attributes:
-        runs: The runs that ended, in the journal's order. A run that two arms share appears twice.
+        sweep: The sweep.
+        searcher: The searcher.
+        journal: The journal of the sweep.
+        runs: Runs that have ended, in the journal's order. A run that two arms share appears twice.
         known: Jobs whose outcomes were in the journal.
-        on_ended: Is called with each run that ends, after the searcher.
+        on_ended: Function that is called with each run that ends, after the searcher.
     """
 
     def __init__(
@@ -42,6 +45,9 @@ class StudyPlan(Plan):
         """Continue a sweep.
 
         Args:
+            sweep: The sweep.
+            searcher: The searcher, without results.
+            journal: The journal of the sweep.
             known: Runs in the journal.
             blocks: Number of the searcher's blocks that are in the journal.
         """
@@ -55,25 +61,26 @@ class StudyPlan(Plan):
         self._search_point = search_points(sweep.spec)
         self._blocks = blocks
         self._open: dict[str, list[Request]] = {}
-        """Requests that wait for an outcome, by key. All but the first are of other arms."""
+        """Requests that wait for an outcome, by key. Other arms made all but the first."""
         self._has_dropped_jobs = False
         self._first: dict[str, Request] = {}
-        """The first request of each job that this object has seen."""
+        """The first request of each job, by key."""
         for run in known:
             job = replace(self.job(run.request), key=run.key)
             self._first.setdefault(job.key, run.request)
             self.known.append((job, run.outcome))
-            self._enter(run)
+            self._add_ended(run)
 
     def job(self, request: Request) -> Job:
+        """Return the job of a request."""
         return job_of(self._family, self.sweep.spec.config(request))
 
     def point(self, run: Run) -> Point | None:
-        """Return what a run shows the searcher, None if it failed."""
+        """Return the point that the searcher gets for a run, or None if the run failed."""
         return self._search_point(run)
 
     def requests(self, key: str) -> Sequence[Request]:
-        """Return the requests for a job: those that wait for its outcome or, without any, its first."""
+        """Return the requests that wait for a job's outcome. If there are none, return the job's first request."""
         return self._open.get(key) or [self._first[key]]
 
     @property
@@ -82,23 +89,24 @@ class StudyPlan(Plan):
 
     def ask(self, room: int, ending: Collection[str] = ()) -> list[Job]:
         requests = self.searcher.ask(room, [request for key in ending for request in self.requests(key)])
-        # Write blocks to disk before any of their runs starts or is found: evidence must not be chosen by outcomes.
+        # Write blocks to disk before any of their runs starts or is reused. Otherwise a crash could lose a block after
+        # its outcomes are known, and evidence must not be chosen by outcomes.
         if blocks := self.searcher.blocks[self._blocks :]:
             self.journal.append(Asked(blocks))
             self._blocks += len(blocks)
-        return [self._opened(request) for request in requests]
+        return [self._open_job(request) for request in requests]
 
     def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
-        """Record an outcome in the journal, tell the searcher, then :attr:`on_ended`. Do the same for every other arm
-        that requested this run."""
+        """Record an outcome in the journal, pass it to the searcher, then call :attr:`on_ended`. Do the same for every
+        other arm that requested this run."""
         requests = self.requests(key)
         self._open.pop(key, None)
         for request in requests:
             run = self.sweep.run(key, request, outcome, trained_for)
             self.journal.append(Ended.of(run))
-            self._enter(run)
+            self._add_ended(run)
             self.on_ended(run)
-            trained_for = self.sweep.id  # For the other arms it is a run of this sweep.
+            trained_for = self.sweep.id  # The other arms reuse this sweep's run.
         if released := frozenset(self.searcher.release()):
             self._has_dropped_jobs = True
             self._forget(released.__contains__)
@@ -113,29 +121,30 @@ class StudyPlan(Plan):
         return job
 
     def donor(self, job: Job) -> Job:
-        before = self.sweep.spec.before(self.requests(job.key)[0])
-        if before is None:
+        previous = self.sweep.spec.before(self.requests(job.key)[0])
+        if previous is None:
             raise KeyError(job.donor)
-        return self._opened(before)
+        return self._open_job(previous)
 
     def wants(self, job: Job) -> bool:
-        searcher = self.searcher
-        return any(one.mix not in searcher.stopped and searcher.needs(one) for one in self.requests(job.key))
+        stopped = self.searcher.stopped
+        return any(request.mix not in stopped and self.searcher.needs(request) for request in self.requests(job.key))
 
     def has_dropped_jobs(self) -> bool:
-        taken, self._has_dropped_jobs = self._has_dropped_jobs, False
-        return taken
+        has_dropped = self._has_dropped_jobs
+        self._has_dropped_jobs = False
+        return has_dropped
 
     def likely_next(self, job: Job) -> Iterator[Job]:
-        """Yield a job of each size, the nearest first."""
+        """Yield a job of each size, nearest sizes first."""
         spec = self.sweep.spec
-        place = spec.sizes.index(job.run.size) if job.run.size in spec.sizes else 0
-        for size in sorted(spec.sizes, key=lambda size: abs(spec.sizes.index(size) - place)):
+        position = spec.sizes.index(job.run.size) if job.run.size in spec.sizes else 0
+        for size in sorted(spec.sizes, key=lambda size: abs(spec.sizes.index(size) - position)):
             yield self.job(Request(spec.baseline.name, size, spec.seed))
 
     def stop(self, mix: str) -> None:
-        """Request no more runs of a mix. The campaign then drops its runs in training, unless another mix needs them;
-        results that arrive nevertheless are kept."""
+        """Request no more runs of a mix. The campaign then drops the mix's runs in training, unless another mix needs
+        them. Results that arrive anyway are kept."""
         if mix in self.searcher.stopped:
             return
         self.journal.append(Stopped(mix))
@@ -143,7 +152,8 @@ class StudyPlan(Plan):
         self._forget(lambda request: request.mix == mix)
 
     def _forget(self, is_dropped: Callable[[Request], bool]) -> None:
-        """Wait no more for the outcomes of some requests. The first request of a job stays while another needs it."""
+        """Stop waiting for the outcomes of some requests. The first request of a job stays as long as another request
+        waits for the job."""
         for key, (first, *others) in list(self._open.items()):
             others = [request for request in others if not is_dropped(request)]
             if is_dropped(first) and not others:
@@ -151,7 +161,8 @@ class StudyPlan(Plan):
             else:
                 self._open[key] = [first, *others]
 
-    def _opened(self, request: Request) -> Job:
+    def _open_job(self, request: Request) -> Job:
+        """Wait for the outcome of a request, and return the request's job."""
         job = self.job(request)
         waiting = self._open.setdefault(job.key, [])
         if request not in waiting:
@@ -159,7 +170,8 @@ class StudyPlan(Plan):
         self._first.setdefault(job.key, request)
         return job
 
-    def _enter(self, run: Run) -> None:
+    def _add_ended(self, run: Run) -> None:
+        """Add a run that ended, and pass it to the searcher."""
         self.runs.append(run)
         if not run.request.phase:  # Searchers do not know about phases.
             self.searcher.tell(run.request, self.point(run))

@@ -1,6 +1,6 @@
-"""Tunes the settings of a sweep's mixes before the sweep itself, on the sweep's journal.
+"""Tunes the settings of a sweep's mixes before the search, with the sweep's journal.
 
-Tuning runs stay in the home, so all sweeps that tune the same settings reuse them.
+The tuning runs stay in the home, so all sweeps that tune the same settings reuse them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ log = logging.getLogger(__name__)
 
 
 def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Generator[Campaign, None, Sweep]:
-    """Tune a sweep and return it with the tuned settings, which are also written to its specification. Yield the
-    campaign that trains the trials.
+    """Tune a sweep, and yield the campaign that trains the trials. The caller must have the sweep's lock.
 
-    A resumed sweep continues with the runs that ended. The caller holds the sweep's lock.
+    A resumed sweep continues with the runs that have ended.
+
+    Returns:
+        The sweep with the tuned settings, which are also written to its specification.
 
     Raises:
         SweepError: if a run or the machine fails, or the time limit is reached.
@@ -43,7 +45,7 @@ def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Genera
         log.info(f"tuning {study.mix} at {sweep.spec.size_axis} {at}: up to {study.tune.trials} trials")
     yield from drive.run(campaign, plan, _Observer(campaign, plan, drive.limit, sweep.spec.tune))
     _check_finished(campaign, plan, drive)
-    # Only stacks of the tuning can have checkpoints here, and the sweep does not know their runs.
+    # All checkpoints are from the tuning now, and the search could not read them, because it does not know their runs.
     Checkpoints(sweep.files.checkpoints).clear()
     studies = plan.studies()
     for study in studies:
@@ -54,21 +56,26 @@ def tune(sweep: Sweep, memory: Memory, journal: Journal, drive: Drive) -> Genera
 
 
 def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
-    """Raise an exception unless every trial has ended, as :func:`tune` says."""
+    """Raise an exception unless every trial has ended.
+
+    Raises:
+        SweepError: if a run or the machine failed, or the time limit was reached.
+        KeyboardInterrupt: after an interruption.
+    """
     options = drive.options
     limit = drive.limit
     if (run := plan.failed) is not None:
         raise SweepError(f"a tuning run of {run.config.label} failed:\n{run.outcome.error}")
     if not campaign.stopping:
         return
-    if why := campaign.machine_error or limit.message:
-        raise SweepError(stopped_text(plan.sweep.id, f"{why}. Finished trials are kept", options))
+    if reason := campaign.machine_error or limit.message:
+        raise SweepError(stopped_text(plan.sweep.id, f"{reason}. Finished trials are kept", options))
     log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(plan.sweep.id)}")
     raise KeyboardInterrupt
 
 
 class _Observer(SweepObserver):
-    """Logs each run that ends, with its values of the settings to tune. A failed run stops the campaign."""
+    """Logs each run that ends, with its values of the tuned settings. A failed run stops the campaign."""
 
     def __init__(self, campaign: Campaign, plan: TuningPlan, limit: TimeLimit, tune: Tune) -> None:
         super().__init__(campaign, plan, limit, only_whole=True)

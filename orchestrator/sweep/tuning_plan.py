@@ -1,4 +1,4 @@
-"""The tuning of a sweep as a plan: its jobs are the trials of every mix, and its result the settings of each mix."""
+"""The plan of a sweep's tuning. Its jobs are the runs of every mix's trials; its result is the settings of each mix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trainables.base import Status
 
 
 class TuningPlan(StudyPlan):
-    """The trials of a sweep with settings to tune. Its searcher ranks settings by how soon runs learn."""
+    """Trains the trials of a sweep with settings to tune. Its searcher ranks settings by how soon runs learn."""
 
     def __init__(self, sweep: Sweep, journal: Journal, trials: Iterable[Run] = ()) -> None:
-        """Continue a tuning whose ``trials`` are in the journal. Those that failed are trained again."""
-        # Trials are not probed: their models end as soon as they have learned.
+        """Continue a tuning, given the runs of its trials that are in the journal. Failed runs are trained again."""
+        # Without probes, because the models are dropped as soon as they have learned.
         plain = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
         known = [run for run in trials if run.outcome.status is not Status.FAILED]
         self._tuner = Tuner(sweep.spec)
@@ -29,10 +29,11 @@ class TuningPlan(StudyPlan):
         return learning_point(run, self.sweep.spec.target)
 
     def studies(self) -> list[Study]:
-        """Return the tuning of each mix so far."""
+        """Return the study of each mix so far."""
         return self._tuner.studies()
 
     @property
     def failed(self) -> Run | None:
-        """The first run that failed, or None. Its trial cannot be ranked, so the tuning must stop."""
+        """The first run that failed, or None. After a failure the tuning must stop, because the trial of that run
+        cannot be ranked."""
         return next((run for run in self.runs if run.outcome.status is Status.FAILED), None)

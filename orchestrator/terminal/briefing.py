@@ -1,4 +1,4 @@
-"""Output of a sweep before it starts: its question, cost, caveats and warnings."""
+"""Prints a sweep before it starts: its question, cost, caveats and warnings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,24 @@ from orchestrator.system.hardware import Hardware
 from orchestrator.system.text import number, rough_duration
 
 MOST_NUMBERS = 12
-"""Maximum number of sizes or seeds listed individually."""
+"""Maximum number of sizes or seeds that are listed individually."""
 
 
 def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: str, *, is_local: bool) -> None:
-    """Print a sweep before it starts: mixes, sizes, seeds, devices, cost, problems, and the command for ``details``.
-    The local engine trains one stack at a time."""
+    """Print a sweep before it starts: its mixes, sizes, seeds, devices, cost and problems.
+
+    Args:
+        spec: The sweep.
+        hardware: Hardware that trains it.
+        console: The console.
+        details: Command that prints more.
+        is_local: True for the local engine, which trains one stack at a time.
+    """
     spec = choose_stacks(spec, hardware)
     plan = estimate_cost(spec, hardware, most_at_once=1 if is_local else math.inf)
-    usual = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
-    rows = {label: value for label, value in asked(spec).items() if label not in usual}
+    # `details` shows these rows. Most users do not change them.
+    omitted = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
+    rows = {label: value for label, value in asked(spec).items() if label not in omitted}
     rows |= {spec.size_axis: _span(spec.sizes), "seeds": _span(spec.seed_list), **_tuning(spec)}
     if spec.profile:
         rows["profile"] = spec.profile
@@ -38,13 +46,14 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     rows["estimate"] = f"{_runs_and_time(plan)} (simulated). Times may be off by a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
-    for caveat in spec.warnings() if spec.source else ():  # A new family may not be what its author thinks it is.
+    # Only for families of the user, which may not do what their author expects.
+    for caveat in spec.warnings() if spec.source else ():
         console.print(Text(f"caveat: {caveat}", style="yellow"), soft_wrap=True)
     _print_notes(spec, hardware, plan, console)
 
 
 def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
-    """Print everything about a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
+    """Print all details of a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
     spec = choose_stacks(spec, hardware)
     plan = estimate_cost(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
@@ -91,7 +100,7 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: CostEstimate, consol
 
 
 def _cost(plan: CostEstimate) -> str:
-    """Return the cost of the whole sweep: ``10 to 40 runs in 1 to 9 min (simulated), ...``."""
+    """Return the cost of the whole sweep as text, such as ``10 to 40 runs in 1 to 9 min (simulated), ...``."""
     limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most:,} runs"
     most = rough_duration(plan.tuning_seconds)
     tuning = f"; tuning takes at most {most} of the time ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
@@ -102,20 +111,21 @@ def _cost(plan: CostEstimate) -> str:
 
 
 def _runs_and_time(plan: CostEstimate) -> str:
-    """Return the ranges over all rehearsals, ``10 to 40 runs in 1 min to 9 min``."""
+    """Return the ranges over all rehearsals as text, such as ``10 to 40 runs in 1 min to 9 min``."""
     runs = [f"{count:,}" for count in (plan.runs_at_best, plan.runs_at_worst)]
     times = [rough_duration(seconds) for seconds in (plan.seconds_at_best, plan.seconds_at_worst)]
     return f"{' to '.join(dict.fromkeys(runs))} runs in {' to '.join(dict.fromkeys(times))}"
 
 
 def _tuning(spec: SweepSpec) -> dict[str, str]:
+    """Return rows about the tuning of a sweep, by label."""
     tuned = "; ".join(tuned_text(mix, values, spec.tune) for mix, values in spec.tuned.items())
     texts = {"tune": "" if spec.tune is None else str(spec.tune), "tuned": tuned}
     return {label: text for label, text in texts.items() if text}
 
 
 def _span(values: Sequence[int]) -> str:
-    """Return a few values individually, many as their range: ``8 to 256 (46)``."""
+    """Return values as text: a few values individually, many as a range such as ``8 to 256 (46)``."""
     if len(values) <= MOST_NUMBERS:
         return " ".join(map(str, values))
     return f"{values[0]} to {values[-1]} ({len(values)})"
@@ -126,12 +136,14 @@ def _idle_gpus(spec: SweepSpec, hardware: Hardware) -> str:
 
 
 def _slow_training(spec: SweepSpec) -> str:
-    """Return why this machine trains slowly, and the remedy, or ``""``. GPUs are often in another machine."""
+    """Return why this machine trains slowly, with the remedy, or an empty string if it does not."""
+    # Only for CPUs, because GPUs are often in another machine, whose workers report the same.
     device = spec.resources.device
     return spec.make_family().slowness(device) if device == "cpu" else ""
 
 
 def _stacks(spec: SweepSpec, plan: CostEstimate) -> str:
+    """Return a text about the stacks that train at the same time."""
     stacks_by_size = [size.stack for size in plan.sizes]
     least = min(stacks_by_size)
     most = max(stacks_by_size)

@@ -18,6 +18,7 @@ class _ConsoleHandler(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
+        # A quiet console prints nothing, but warnings must not be lost.
         if self._console.quiet and record.levelno >= logging.WARNING:
             sys.stderr.write(f"{clean(record.getMessage())}\n")
         self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The console of a sweep, whose output is not lost if the program that reads it ends."""
+"""The console of a sweep. Its output is not lost if the program that reads it ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from orchestrator.system.printing import Console
 
 
 class Output(Console):
-    """Console on stdout, as for ``run``. Once the reader of stdout has ended, it writes to stderr: ``| head`` ends
-    after some lines, and Ctrl-C ends ``| tee`` before the sweep can print how to resume it.
+    """Console on stdout that writes to stderr once the reader of stdout has ended.
+
+    For example, ``| head`` ends after some lines. Ctrl-C ends ``| tee`` before the sweep can print how to resume it.
 
     Attributes:
         closed: True once the reader of stdout has ended.
@@ -22,9 +23,10 @@ class Output(Console):
         self.closed = False
 
     def on_broken_pipe(self) -> None:
-        """Write the pending text to stderr, or nowhere if its reader has also ended."""
+        """Write the pending text to stderr, or discard it if the reader of stderr has also ended."""
+        # Redirect the broken stream. Otherwise Python reports the error again when it flushes the stream at its exit.
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 2 if self.closed else 1)  # Otherwise Python reports the error again when it flushes at its end.
+        os.dup2(null, 2 if self.closed else 1)
         os.close(null)
         self.closed = True
         self.file = sys.stderr

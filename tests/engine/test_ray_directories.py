@@ -20,8 +20,8 @@ from ray._raylet import (  # type: ignore[attr-defined]
 from orchestrator.engine.ray import files
 from orchestrator.engine.ray.files import (
     LOCK,
-    MODE,
     TOKEN,
+    TOKEN_MODE,
     TOKEN_PATH,
     end_processes,
     fresh_token,
@@ -43,7 +43,7 @@ READ_ONLY = Path("/proc")
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The token path of a user who has no token yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (MODE, TOKEN, TOKEN_PATH):
+    for name in (TOKEN_MODE, TOKEN, TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / ".ray" / "auth_token"
 
@@ -206,7 +206,7 @@ def test_a_directory_where_the_token_cannot_be_written_is_refused(token: Path) -
 def test_no_token_is_written_if_the_user_has_disabled_tokens(
     token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MODE, "disabled")
+    monkeypatch.setenv(TOKEN_MODE, "disabled")
     with fresh_token(tmp_path):
         assert get_authentication_mode() == AuthenticationMode.DISABLED
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
-from orchestrator.sweep.progress import ended_words
+from orchestrator.sweep.progress import ended_text
 from tests.sweep.sweeps import spec
 from trainables.base import Outcome, Status
 
@@ -17,22 +17,22 @@ RUN = Run(REQUEST, spec().config(REQUEST), OUTCOME)
 
 
 def test_a_finished_run_shows_its_scores_and_its_time() -> None:
-    assert ended_words(RUN, ["add"]) == "add 0.98, finished, 900 steps in 3 min 20 s"
-    assert ended_words(RUN, ["add", "prod"]).startswith("add 0.98, prod 0.50, ")
+    assert ended_text(RUN, ["add"]) == "add 0.98, finished, 900 steps in 3 min 20 s"
+    assert ended_text(RUN, ["add", "prod"]).startswith("add 0.98, prod 0.50, ")
 
 
 def test_a_reused_run_shows_where_it_was_trained() -> None:
-    words = ended_words(replace(RUN, trained_for="other-1"), ["add"])
+    words = ended_text(replace(RUN, trained_for="other-1"), ["add"])
     assert words == "add 0.98, finished, 900 steps in 3 min 20 s, trained for other-1"
 
 
 def test_runs_of_milliseconds_show_no_time() -> None:
     for measures in ({"seconds": 0.4}, {}):
         run = replace(RUN, outcome=replace(OUTCOME, measures=measures))
-        assert ended_words(run, ["add"]) == "add 0.98, finished, 900 steps"
+        assert ended_text(run, ["add"]) == "add 0.98, finished, 900 steps"
 
 
 def test_a_failed_run_shows_its_exception() -> None:
     error = "Traceback (most recent call last):\n  File x\nValueError: no data\n"
     run = replace(RUN, outcome=Outcome(Status.FAILED, 0, {}, {}, error=error))
-    assert ended_words(run, ["add"]) == "failed: ValueError: no data"
+    assert ended_text(run, ["add"]) == "failed: ValueError: no data"

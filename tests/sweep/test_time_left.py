@@ -80,7 +80,7 @@ def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stack of two runs is expected to take 20 s, but has 380 of its 400 steps left at one step per second."""
-    monkeypatch.setattr("orchestrator.sweep.monitor.SHARE", 1e9)
+    monkeypatch.setattr("orchestrator.sweep.monitor.MAX_SHARE", 1e9)
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=2, mixes=["add"], settings={"steps": 400})
     stack = campaign.next_stack()

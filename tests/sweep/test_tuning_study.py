@@ -11,7 +11,15 @@ import pytest
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuning_sizes
-from orchestrator.sweep.tuning_study import LEARNED_ACCURACY, SURE, Study, Tuner, beats, learned_at, spread_values
+from orchestrator.sweep.tuning_study import (
+    LEARNED_ACCURACY,
+    SURE_PERCENT,
+    Study,
+    Tuner,
+    beats,
+    learned_at,
+    spread_values,
+)
 from orchestrator.transition.types import Point
 from tests.families import LogisticLearner
 from tests.sweep.sweeps import HASTE, spec
@@ -60,7 +68,7 @@ def test_crossings_are_interpolated_for_the_given_task() -> None:
 def test_a_trial_wins_by_the_probability_that_its_posterior_is_higher(learned: int, written: int, of: int) -> None:
     rng = np.random.default_rng(7)
     ours, theirs = (rng.beta(1 + k, 1 + of - k, 400_000) for k in (learned, written))
-    assert beats(learned, written, of) == ((ours > theirs).mean() >= SURE / 100)
+    assert beats(learned, written, of) == ((ours > theirs).mean() >= SURE_PERCENT / 100)
 
 
 def test_with_eight_runs_a_trial_needs_two_more_learned_runs_to_win() -> None:
