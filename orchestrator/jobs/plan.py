@@ -35,7 +35,7 @@ class Job:
         key: Hash of everything that changes the result. Jobs with the same key are the same run.
         run: Configuration of the run.
         shape: Text that is equal for jobs that can share a stack.
-        donor: Key of the job whose weights this job starts from, or "" if it starts from new weights.
+        donor: Key of the job whose weights this job starts from. Empty if it starts from new weights.
     """
 
     key: str

@@ -106,12 +106,13 @@ def check_answered(attempts: Sequence[Attempt]) -> None:
     """
     missing = [attempt for attempt in attempts if attempt.answer is None]
     errors = [attempt.error for attempt in missing if attempt.error is not None]
-    known = [error for error in errors if isinstance(error, SweepError)]
+    sweep_errors = [error for error in errors if isinstance(error, SweepError)]
     for error in errors:
+        # An interruption or a bug is raised as it is, even if other sweeps failed, too.
         if len(attempts) == 1 or not isinstance(error, SweepError):
             raise error
-    if known:
-        worst = max(known, key=attrgetter("exit_code"))
+    if sweep_errors:
+        worst = max(sweep_errors, key=attrgetter("exit_code"))
         names = first_of([attempt.spec.title for attempt in missing])
         raise type(worst)(f"{len(missing)} of {counted(len(attempts), 'sweep')} have no answer: {names}")
     if missing:

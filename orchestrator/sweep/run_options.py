@@ -88,7 +88,7 @@ class SpaceOptions:
 
     @property
     def assignments(self) -> list[str | Assignment]:
-        """Values that the options set in the search space."""
+        """Assignments of values in the search space that the options stand for."""
         return list(self.overrides)
 
 
@@ -112,15 +112,17 @@ class SizedOptions(SpaceOptions):
     def assignments(self) -> list[str | Assignment]:
         from orchestrator.space.overlays import Assignment
 
-        # Quotes make the value text in YAML.
+        # Quoted, so that YAML reads any path as text.
         scratch = None if self.scratch is None else json.dumps(str(user_path(self.scratch).absolute()))
         short = (
             ("resources.max_stack", "--stack", self.stack),
             ("resources.gpu_per_stack", "--gpu-fraction", self.gpu_fraction),
             ("resources.scratch", "--scratch", scratch),
         )
-        given = [Assignment(path, str(value), f"{name} {value}") for path, name, value in short if value is not None]
-        return [*self.overrides, *given]
+        assignments = [
+            Assignment(path, str(value), f"{name} {value}") for path, name, value in short if value is not None
+        ]
+        return [*self.overrides, *assignments]
 
 
 EXCLUDED = (

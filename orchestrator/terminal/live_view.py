@@ -334,8 +334,8 @@ def _times(snapshot: Snapshot) -> str:
     elif not snapshot.in_flight:
         left = "about to end"
     else:
-        known = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
-        left = f"longer than expected{known}"
+        remaining = f": up to {duration(training_s)} for runs in training" if training_s >= SOON_S else ""
+        left = f"longer than expected{remaining}"
     slow = ""
     if snapshot.pace is not None and snapshot.pace >= SLOW_PACE:
         slow = f" (runs take {bare(snapshot.pace)} times as long as planned)"

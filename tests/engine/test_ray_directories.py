@@ -25,9 +25,9 @@ from orchestrator.engine.ray.files import (
     TOKEN_PATH,
     end_processes,
     fresh_token,
-    place_for_sessions,
     private_directory,
     protect_token,
+    sessions_parent,
     token_file,
 )
 from orchestrator.system.errors import UserError
@@ -51,10 +51,10 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("bad", [Path("/tmp") / ("x" * 90), Path("/no/such"), READ_ONLY])
 def test_a_temporary_directory_that_ray_cannot_use_is_refused(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
-    assert place_for_sessions() == Path("/tmp")
+    assert sessions_parent() == Path("/tmp")
     monkeypatch.setenv("RAY_TMPDIR", str(bad))
     with pytest.raises(UserError, match=f"{bad}: set RAY_TMPDIR to a directory that can be written, .* at most 28"):
-        place_for_sessions()
+        sessions_parent()
 
 
 HOLD = """

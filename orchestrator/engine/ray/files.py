@@ -46,7 +46,7 @@ TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 """Environment variable with the file of Ray's token, by default ``~/.ray/auth_token``."""
 
 
-def place_for_sessions() -> Path:
+def sessions_parent() -> Path:
     """Return the directory for private temporary directories: ``RAY_TMPDIR``, or ``/tmp`` by default.
 
     Raises:
@@ -69,7 +69,7 @@ def private_directory() -> Iterator[Path]:
     On its own, Ray creates directories that every user can write, and never removes its logs. Ray's agents may outlive
     it and create directories again.
     """
-    parent = place_for_sessions()
+    parent = sessions_parent()
     _remove_abandoned(parent)
     directory = Path(tempfile.mkdtemp(prefix=PRIVATE_PREFIX, dir=parent))
     try:

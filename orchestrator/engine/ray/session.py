@@ -280,10 +280,12 @@ def own_clusters() -> set[str]:
     a sweep does not count."""
     addresses = set()
     for process in psutil.process_iter(["name", "uids", "cmdline"]):
-        name, uids, words = (process.info[key] for key in ("name", "uids", "cmdline"))
-        if name != "raylet" or uids is None or uids.real != os.getuid() or not _runs_raylet(process.pid):
+        uids = process.info["uids"]
+        is_own = uids is not None and uids.real == os.getuid()
+        if process.info["name"] != "raylet" or not is_own or not _runs_raylet(process.pid):
             continue
-        options = dict(word.split("=", 1) for word in words or () if word.startswith("--") and "=" in word)
+        arguments = process.info["cmdline"] or ()
+        options = dict(item.split("=", 1) for item in arguments if item.startswith("--") and "=" in item)
         address = options.get("--gcs-address")
         if address and not is_private(Path(options.get("--temp_dir", ""))):
             addresses.add(address)

@@ -112,7 +112,7 @@ class StackTrial(tune.Trainable):
                 self._has_shipment = True
             if not self._shipment.folders:
                 serve(dict(config[CODE]))
-            load_family(config[FAMILY])  # Its error is better than that of unpickling the family's settings.
+            load_family(config[FAMILY])  # First, because unpickling the family's settings would fail less clearly.
             self._job = config[JOB].open()
         except Exception as error:  # noqa: BLE001 - the family's module is foreign code and may raise anything
             reason = f"{error.key}: {error}" if isinstance(error, SettingsError) else exception_line(format_exc())
