@@ -166,6 +166,6 @@ def test_a_run_that_does_not_fit_alone_gets_a_whole_gpu_before_the_sweep_stops(
     assert ended(tmp_path) == []
     warnings = [line for line in printed(console).splitlines() if "does not fit into" in line]
     assert [line.partition("fit into ")[2] for line in warnings] == [
-        "0.3 of a GPU: new stacks get 0.6",
-        "0.6 of a GPU: new stacks get 1",
+        "0.3 of a GPU. From now on, stacks get 0.6 of a GPU.",
+        "0.6 of a GPU. From now on, stacks get 1 of a GPU.",
     ]

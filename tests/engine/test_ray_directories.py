@@ -53,7 +53,7 @@ def test_a_temporary_directory_that_ray_cannot_use_is_refused(bad: Path, monkeyp
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
     assert sessions_parent() == Path("/tmp")
     monkeypatch.setenv("RAY_TMPDIR", str(bad))
-    with pytest.raises(UserError, match=f"{bad}: set RAY_TMPDIR to a directory that can be written, .* at most 28"):
+    with pytest.raises(UserError, match=f"{bad}: set RAY_TMPDIR to a writable directory .* at most 28"):
         sessions_parent()
 
 

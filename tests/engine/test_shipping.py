@@ -112,7 +112,7 @@ def test_code_that_every_node_has_is_not_shipped(name: str, why: str) -> None:
 def test_code_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "shipped_models.py").rename(tmp_path / "moved.py")
     (folder / "shipped_models.py").symlink_to(tmp_path / "moved.py")
-    with pytest.raises(UserError, match=rf"{folder}/shipped_models\.py is a link, and links stay here"):
+    with pytest.raises(UserError, match=rf"{folder}/shipped_models\.py is a link, and links are not shipped"):
         pack(("shipped_models:Mine",), leave_out=folder / "results")
 
 

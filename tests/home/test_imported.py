@@ -245,7 +245,7 @@ def test_a_sweep_that_extends_an_imported_one_is_shown_as_imported(
     assert home.sweep(extending).is_imported
     assert set(origins(home, extending).values()) == {f"{theirs} (imported)"}
     assert f"trained for {theirs} (imported) (32)" in printed(console)
-    assert f"{theirs} came with an archive. {extending} extends it" in printed(console)
+    assert f"{theirs} came with an archive, so {extending}, which extends it" in printed(console)
     assert "\nimported, finished" in run("status", extending, "--home", home.root).succeeded()
 
 

@@ -287,7 +287,7 @@ def test_a_mix_equals_what_its_name_describes(weights: dict[str, float], budget:
         ("to: 64", "to: 400000000000000000000", ["line 7, sizes.to: must be less than or equal to 1000000000000000"]),
         ("tests.families:LogisticFamily", "tests.exits:Family", ["cannot be imported: SystemExit: 3"]),
         ("seeds: 3", "seeds: !!timestamp x", ["this is not valid YAML"]),
-        ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "whole number if above 1"]),
+        ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "shares above 1 must be whole GPUs"]),
         ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not valid YAML"]),

@@ -61,7 +61,7 @@ def test_a_mix_is_stopped_from_another_terminal_and_marked_in_the_answer(tmp_pat
     # The stopped mix stays stopped; all other runs exist.
     again = quiet()
     assert run_here(sweep, tmp_path, resume=sweep_id, console=again) == result
-    assert f"to train it again, start a new sweep with --extend {sweep_id}" in printed(again)
+    assert f"To train it again, start a new sweep with --extend {sweep_id}" in printed(again)
 
 
 def test_a_sweep_stopped_from_another_terminal_can_be_resumed(tmp_path: Path) -> None:
