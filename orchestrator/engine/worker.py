@@ -322,8 +322,6 @@ class StackWorker:
     def _begin(self) -> Learner:
         """Return a learner of the unfinished runs, at their checkpoint or at step 0. Raises ``MemoryError`` if it
         cannot fit into memory."""
-        # Fetched before the device is prepared: on another machine the checkpoint may take a while to arrive, and the
-        # GPU's memory is not needed until then.
         checkpoint = self._checkpoint()
         prepare_device(self._resources)
         self._messages += slowness(self._family, self._resources)
@@ -331,7 +329,8 @@ class StackWorker:
         configs = [self._configs[index] for index in self._in_learner]
         needed = len(configs) * self._family.memory(configs[0].size)
         available = device_bytes(self._resources)
-        # Halving the stack now is cheaper than after the device has run out of memory.
+        # Raised now, so that the stack is halved before it has trained. Later, the device would run out of memory in
+        # the middle of a step, and the training since the last checkpoint would be lost.
         if len(configs) > 1 and available and needed > FULL * available:
             raise MemoryError(f"the stack needs {needed:.2g} bytes of memory, but only {available:.2g} are available")
         if checkpoint is not None and (restored := self._restored(checkpoint)) is not None:

@@ -109,8 +109,8 @@ class Timetable(Plan):
     def tell(self, key: str, outcome: Outcome, trained_for: str) -> None:
         entry = self._entries.get(key)
         self._steps[key] = outcome.steps
-        # A reused run needs no training, so it has no end on the clock. A failed run would have one that depends on
-        # when it failed here, and holding it back would only delay the user's message.
+        # A reused run needs no training here, so it has no end on the clock. Neither has a failed run, because its
+        # outcome has no steps.
         if entry is None or outcome.status is Status.FAILED or trained_for:
             self._entries.pop(key, None)
             self._plan.tell(key, outcome, trained_for)

@@ -118,7 +118,7 @@ def drive_sweep(
         # Only now, when this process has the sweep's lock. A request that is still there asked an earlier process.
         sweep.files.forget_stop_requests()
         remove_tree(sweep.files.tune)
-        memory = whole_runs(sweep)
+        memory = whole_runs(sweep)  # Damaged runs are deleted here, so they are trained again.
         if sweep.spec.tune is not None and not sweep.spec.tuned:
             sweep = yield from tune(sweep, memory, journal, drive)
         known = _known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
@@ -151,6 +151,7 @@ def _known_runs(
     They are the runs in the journal, the runs that were stored just before a crash, and runs of the extended sweep.
     """
     known = [run for run in memory.ended if not (retry_failed and run.outcome.status is Status.FAILED)]
+    # A crash between storing a run and the line in the journal leaves a run that only the home has.
     known += adopt_outcomes(sweep, journal, [run.key for run in known])
     if extended is not None:
         for damage in recall_sweep(extended).damaged:

@@ -42,6 +42,7 @@ class Progress(SweepObserver):
         self._view = view
         self._sweep = plan.sweep
         self._records = records
+        # Also the runs that ended before, because an earlier process may have ended before it could record them.
         for run in plan.runs:
             records.run_ended(run)
         self._monitor = Monitor(campaign, plan, warning, run_seconds(self._sweep.spec))
