@@ -14,12 +14,12 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import head_of
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.costs import cost
+from orchestrator.report.sentences.explanation import Paragraph, how_sure
+from orchestrator.report.sentences.findings import evidence_words
+from orchestrator.report.sentences.transitions import verdict_line, verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.costs import cost
-from orchestrator.report.words.explanation import Paragraph, how_sure
-from orchestrator.report.words.findings import evidence_words
-from orchestrator.report.words.transitions import verdict_line, verdict_lines
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MixSummary:
 
 @dataclass(frozen=True)
 class PlainParagraph:
-    """A paragraph of an explanation (:class:`~orchestrator.report.words.explanation.Paragraph`)."""
+    """A paragraph of an explanation (:class:`~orchestrator.report.sentences.explanation.Paragraph`)."""
 
     label: str
     text: str

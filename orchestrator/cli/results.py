@@ -40,9 +40,9 @@ from orchestrator.home.ownership import check_own, why_foreign
 from orchestrator.jobs.state import State
 from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
+from orchestrator.report.sentences.explanation import explain
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.side_by_side import can_scale, scaling_words
-from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.next_step import next_step
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment

@@ -16,7 +16,8 @@ from orchestrator.engine.work import Work
 from orchestrator.jobs.plan import Job, Setup, Stack
 from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
-from trainables.contract.user_code import path_of_children, serve
+from trainables.contract.finder import serve
+from trainables.contract.user_code import path_of_children
 
 NICENESS = 5
 """Niceness of the compiling process. Delaying training costs more than compiling a step later."""

@@ -157,7 +157,7 @@ def run_seconds(spec: SweepSpec) -> dict[int, float]:
 
 def search_seconds(spec: SweepSpec) -> dict[int, float]:
     """Return the maximum seconds of a run by size as a search counts them: of a typical core, if the family knows its
-    speed (:func:`orchestrator.space.runs.search_points`)."""
+    speed (:func:`orchestrator.space.comparisons.search_points`)."""
     family = spec.make_family()
     speed = family.typical_speed(spec.resources.device)
     if speed is None:

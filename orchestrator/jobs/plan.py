@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.jobs.resources import Resources
 from trainables.base import Family, Outcome, RunConfig
-from trainables.contract.user_code import folders_of
+from trainables.contract.user_modules import folders_of
 from trainables.families import FamilySource
 
 ENDING = 0.2
@@ -155,7 +155,7 @@ class Setup:
         source: Hash of the family's source in the driver, or "" if it is unknown.
         accepts_other_code: True if runs of other code of the same family count, because they compute the same.
         code: Folders of the user's modules that the family and the probes need, for
-            :func:`trainables.contract.user_code.serve` in a worker.
+            :func:`trainables.contract.finder.serve` in a worker.
     """
 
     sweep_id: str

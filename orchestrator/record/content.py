@@ -43,11 +43,11 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.conclusions import conclusion_of
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.findings import compared_words, sentence
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.findings import compared_words, sentence
-from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL, QUANTILES, Estimate

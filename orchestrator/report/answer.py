@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.search.reachable_pairs import Shortfall
-from orchestrator.space.runs import Run, comparisons, shortfalls
+from orchestrator.space.comparisons import comparisons, shortfalls
+from orchestrator.space.runs import Run
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
@@ -209,7 +210,7 @@ def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), 
     family = spec.make_family()
     ended: dict[str, list[Run]] = {mix.name: [] for mix in spec.mixes}
     for run in runs:
-        if run.is_evidence and run.request.mix in ended:
+        if run.counts_for_answer and run.request.mix in ended:
             ended[run.request.mix].append(run)
     all_runs = [run for own in ended.values() for run in own]
     learned = float(spec.search.settings.get("learned", LEARNED))

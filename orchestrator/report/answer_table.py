@@ -12,9 +12,9 @@ from rich.text import Text
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
+from orchestrator.report.sentences.findings import conditions, estimate_words, evidence_words
+from orchestrator.report.sentences.next_step import NextStep
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.findings import conditions, estimate_words, evidence_words
-from orchestrator.report.words.next_step import NextStep
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200

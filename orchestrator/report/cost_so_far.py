@@ -52,7 +52,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[Run]) -> Cost:
     """
     ended = [(run, run.outcome.measures.get("seconds", 0.0)) for run in runs]
     # Counts are as in the table, but the seconds include first phases.
-    as_evidence = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.is_evidence]
+    as_evidence = [(run, spent) for run, spent in ended if run.request.mix in spec.mix_named and run.counts_for_answer]
     cells: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     sizes: defaultdict[int, list[float]] = defaultdict(list)
     seen: dict[Request, Point | None] = {}

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from orchestrator.history.sweeps import failures
 from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.explanation import Paragraph
-from orchestrator.report.words.transitions import called
+from orchestrator.report.sentences.explanation import Paragraph
+from orchestrator.report.sentences.transitions import called
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import counted, listed
@@ -23,11 +23,11 @@ from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
-PREFIX = "probe/"
+NUMBER_PREFIX = "probe/"
 """Start of the name of every number of a probe."""
 CHANCE = ".p"
 """End of the name of a number that is the probability of another number under chance."""
-SEPARATION = f"{PREFIX}separation/"
+SEPARATION = f"{NUMBER_PREFIX}separation/"
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""
 ERRORS = 3.0
@@ -45,7 +45,7 @@ def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tupl
     sentences = []
     doubtful = set[str]()
     for mix in filter(lambda mix: mix.learned, answer.mixes):
-        own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
+        own = [run for run in runs if run.config.label == mix.mix and run.is_finished]
         probed = ((run.config.size, _structures(run, family)) for run in own)
         sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
@@ -109,12 +109,12 @@ def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
     """Return the numbers of runs with the usual training, by probe and by name of the number."""
     points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
-        if not run.is_typical:
+        if not run.is_finished:
             continue
         numbers = numbers_of(run.directory)
         for name, value in sorted(numbers.items()):
             if name.removesuffix(CHANCE) == name or name.removesuffix(CHANCE) not in numbers:
-                probe, _, number = name.removeprefix(PREFIX).partition("/")
+                probe, _, number = name.removeprefix(NUMBER_PREFIX).partition("/")
                 is_chance = numbers.get(name + CHANCE, 0.0) > BEYOND_CHANCE
                 point = ProbePoint(run.config.label, run.config.size, value, is_chance)
                 points.setdefault(probe, {}).setdefault(number, []).append(point)

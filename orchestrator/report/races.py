@@ -48,7 +48,7 @@ def speed_ups(spec: SweepSpec, runs: Sequence[Run]) -> list[SpeedUp]:
     for run in runs:
         measures = run.outcome.measures
         is_race = all(f"{SPENT}{task}" in measures for task in run.config.mix.tasks)
-        if is_race and run.is_typical:
+        if is_race and run.is_finished:
             raced.setdefault((run.config.label, run.config.size), []).append(measures)
     result = []
     for mix, size in spec.cells:

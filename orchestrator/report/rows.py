@@ -11,9 +11,9 @@ from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.conclusions import Conclusion, conclusion_of
-from orchestrator.report.words.costs import bad_runs
-from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.transitions import count_words, size_words
+from orchestrator.report.sentences.costs import bad_runs
+from orchestrator.report.sentences.findings import compared_words
+from orchestrator.report.sentences.transitions import count_words, size_words
 from orchestrator.space.runs import Run
 from orchestrator.transition.types import Estimate
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.findings import outcome_words, sentences
+from orchestrator.report.sentences.findings import outcome_words, sentences
 from orchestrator.system.text import counted
-from orchestrator.transition.scaling import Place, Scaling, scaling
+from orchestrator.transition.scaling import PlacedTransition, Scaling, scaling
 from orchestrator.transition.types import Verdict
 
 SEED = 0
@@ -126,5 +126,5 @@ def _law(compared: Sequence[LabeledAnswer], mix: str, rng: np.random.Generator) 
         largest = float(entry.answer.counts[-1].size)
         if transition.density is None or transition.verdict is Verdict.NEAR_FLOOR or entry.place is None:
             return None
-        places.append(Place(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))
+        places.append(PlacedTransition(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))
     return scaling(places, rng)

@@ -44,7 +44,7 @@ class Request:
     until: float | None = None
 
     @property
-    def is_evidence(self) -> bool:
+    def is_full(self) -> bool:
         """True if the run is evidence: trained to its end, with all steps of its arm. An earlier phase of an arm is not
         evidence, and neither is a run of the tuning, which stops as soon as it has learned."""
         return not self.phase and self.until is None
@@ -166,7 +166,7 @@ class Searcher(ABC):
 
     Settings: ClassVar[type[SearchSettings]]
     settings: SearchSettings
-    hurries: ClassVar[bool] = False
+    prefers_small_stacks: ClassVar[bool] = False
     """True if the next runs depend on the last ones so much that a few of them soon are worth more than many at once
     (space/stack_sizes.py)."""
 

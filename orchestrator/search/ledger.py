@@ -194,7 +194,7 @@ class Ledger:
     def waiting(self, request: Request) -> list[MixAndBaseline]:
         """Return the comparisons with open blocks that wait for the outcome of a run."""
         run = (request.mix, request.size, request.seed)
-        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_evidence else []
+        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_full else []
 
     @property
     def costs(self) -> CostModel:
@@ -213,7 +213,7 @@ class Ledger:
         self.ended[request.mix] += 1
         if point is not None:
             self.spent[request.mix] = self.spent.get(request.mix, 0.0) + point.cost
-        if not request.is_evidence:
+        if not request.is_full:
             return
         run = (request.mix, request.size, request.seed)
         self.cells.setdefault(request.mix, KnownRuns(self._problem.seeds)).add(run[1:], point is not None)

@@ -97,13 +97,15 @@ class PairDesign:
         return cost_S
 
     @property
-    def is_served(self) -> bool:
+    def has_enough_pairs(self) -> bool:
         """True if the open blocks of the comparison should be enough to decide it. More blocks would be placed without
         knowing what these show, and trained in vain."""
-        return len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._enough
+        return (
+            len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._pairs_expected
+        )
 
     @cached_property
-    def _enough(self) -> float:
+    def _pairs_expected(self) -> float:
         """Number of pairs that decide the comparison from here if evidence grows as expected."""
         growth_ST, _ = self._growths
         reached = max(path[-1] for path in self.runs.growth.path.values()) - math.log(self._looks + 1)

@@ -26,7 +26,7 @@ from orchestrator.search.base import (
 from orchestrator.search.ledger import ComparedRuns, Ledger, MixAndBaseline
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.reachable_pairs import Limits, Shortfall, Side, most_pairs
+from orchestrator.search.reachable_pairs import Budget, Shortfall, Side, most_pairs
 from orchestrator.transition.e_value import Growth
 from orchestrator.transition.evidence import Block
 
@@ -69,7 +69,7 @@ class Pairs(Searcher):
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
-    hurries: ClassVar[bool] = True
+    prefers_small_stacks: ClassVar[bool] = True
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
@@ -147,7 +147,7 @@ class Pairs(Searcher):
 
     def _side(self, mix: str, used: dict[int, set[int]]) -> Side:
         count = self.budgets[mix]
-        return Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), used)
+        return Side(mix, Budget(self.settings.max_runs * count, self.settings.most_spent * count), used)
 
     def is_closed(self, pair: MixAndBaseline) -> bool:
         """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.
@@ -259,7 +259,7 @@ class _Decision:
         if mix in self._searcher.stopped or not self._has_budget(mix):
             return []
         most = min(self._searcher.stack, room, self._runs_left(mix))
-        pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_evidence]
+        pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_full]
         return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
     def _next_blocks(self, pair: MixAndBaseline) -> list[Block]:
@@ -295,7 +295,7 @@ class _Decision:
     def _is_served(self, pair: MixAndBaseline) -> bool:
         """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""
         open_blocks = self._runs_of(pair).open
-        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
+        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).has_enough_pairs
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         share *= self._searcher.budgets[mix]

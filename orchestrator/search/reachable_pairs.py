@@ -21,7 +21,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Budget:
     """A mix's budget: the most runs, and the most training time in seconds, infinity without a limit."""
 
     runs: float
@@ -33,7 +33,7 @@ class Side:
     """One side of a comparison: its mix, its budget, and its seeds that the comparison's blocks have used by size."""
 
     mix: str
-    limits: Limits
+    budget: Budget
     used: dict[int, set[int]]
 
 
@@ -53,8 +53,8 @@ def most_pairs(problem: Problem, ledger: Ledger, runs: ComparedRuns, sides: tupl
 def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side, enough: int) -> int:
     """Return how many new blocks a side's budget allows at most, or a smaller number that is at least ``enough``. Each
     block needs another run, unless that run is known."""
-    left = side.limits.runs - ledger.ended[side.mix]
-    seconds = side.limits.cost - ledger.spent[side.mix]
+    left = side.budget.runs - ledger.ended[side.mix]
+    seconds = side.budget.cost - ledger.spent[side.mix]
     if left <= 0 or seconds <= 0:
         return 0
     if ledger.least_cost and seconds < math.inf:

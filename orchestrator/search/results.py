@@ -23,7 +23,7 @@ def learned_runs(results: Results, learned: float) -> dict[RunId, bool | None]:
         if result is None
         else has_learned(result.accuracy, result.floor, result.settled, learned)
         for run, result in results.items()
-        if run.is_evidence
+        if run.is_full
     }
 
 
@@ -40,7 +40,7 @@ def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[
 
 def points(results: Results, mix: str) -> list[Point]:
     """Return the points of the runs of one mix that are evidence, sorted."""
-    return sorted(point for run, point in results.items() if point is not None and run.mix == mix and run.is_evidence)
+    return sorted(point for run, point in results.items() if point is not None and run.mix == mix and run.is_full)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def cost_model(results: Results) -> CostModel:
     known = [
         (run.size, result.cost)
         for run, result in results.items()
-        if result is not None and result.cost > 0 and run.is_evidence
+        if result is not None and result.cost > 0 and run.is_full
     ]
     # Sorted, so that sums do not depend on the order of results.
     x, y = np.log(np.array(sorted(known), dtype=float).reshape(-1, 2).T.copy())

@@ -18,13 +18,13 @@ from orchestrator.system.strict import STRICT
 
 Finds = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 # Findings by what they are about. The only other finding is ``transition``.
-LAW = ("exponent below",)
+LAW_FINDINGS = ("exponent below",)
 """Findings about all variants of a space."""
-INSIDE = ("higher", "lower")
+PROBE_FINDINGS = ("higher", "lower")
 """Findings about numbers of probes."""
-ORDER = ("peaked first",)
+ORDER_FINDINGS = ("peaked first",)
 """Findings about the order in which answers are learned."""
-COMPARED = ("fewer", "no fewer")
+COMPARISON_FINDINGS = ("fewer", "no fewer")
 """Findings about two mixes."""
 
 
@@ -64,7 +64,7 @@ class Expectation(BaseModel):
 
     @model_validator(mode="after")
     def _names_what_it_compares(self) -> Expectation:
-        if bool(self.number) != (self.finds in INSIDE):
+        if bool(self.number) != (self.finds in PROBE_FINDINGS):
             raise ValueError(
                 "`finds: higher` and `finds: lower` need a probe's `number` (such as separation/mod2); others have none"
             )
@@ -104,4 +104,4 @@ def expectations_of(file: Values) -> tuple[Expectation, ...]:
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
     """Return the statements about this variant, without statements about all variants together."""
-    return [one for one in expected if one.finds not in LAW and one.is_about(variant)]
+    return [one for one in expected if one.finds not in LAW_FINDINGS and one.is_about(variant)]

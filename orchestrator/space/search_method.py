@@ -15,7 +15,7 @@ from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.strict import STRICT
 
 DEFAULT_METHOD = "pairs"
-FORMER = {"bayes": "pairs"}
+FORMER_METHODS = {"bayes": "pairs"}
 """Methods of earlier versions, and their replacements."""
 
 
@@ -34,8 +34,8 @@ class Search(BaseModel):
             return data
         own = dict(data)
         method = str(own.pop("method", DEFAULT_METHOD))
-        if method in FORMER:
-            why = f"existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
+        if method in FORMER_METHODS:
+            why = f"existed only in earlier versions; write method: {FORMER_METHODS[method]}, with its own settings"
             raise InvalidDataError(Mistake(("method",), f"{method!r} {why}"))
         if method not in METHODS:
             raise InvalidDataError(Mistake(("method",), str(unknown("search method", method, METHODS))))

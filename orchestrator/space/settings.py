@@ -16,7 +16,7 @@ from trainables.base import Family
 from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
+SETTING_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
 LONGEST_NAME = 64
 
 
@@ -80,7 +80,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
 def _settings(name: str, overlay: Any, family: Family) -> Any:
     """Return the family's settings under one recipe. Raises :class:`InvalidDataError`."""
     key = ("recipes", name)
-    if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not SETTING_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         allowed = f"letters and digits, and '_', '.', '=', '-' and ',' between them; at most {LONGEST_NAME} characters"
         raise InvalidDataError(Mistake(key, f"a recipe's name may contain {allowed}; got {name!r}"))
     if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):

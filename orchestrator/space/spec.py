@@ -17,7 +17,6 @@ from orchestrator.space.mistakes import InvalidDataError, Mistake, explain, pars
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError
-from orchestrator.system.text import first_of
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
@@ -31,27 +30,6 @@ from trainables.script.code import with_code
 
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
-NO_RESULT = frozenset(
-    {
-        "question",
-        "probes",
-        "resources",
-        "record",
-        "code",
-        "profile",
-        "profile_reason",
-        "variant",
-        "along",
-        "salt",
-        "search.stack",
-        "looks",
-    }
-    | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
-    | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
-)
-"""Keys of a specification that do not change results."""
-CODE = "script.code_hash"
-"""Key of a specification with the hash of its script's code."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
 
@@ -310,32 +288,6 @@ class SweepSpec(WrittenSpec):
         """Return a search space that resolves to this sweep on any machine."""
         data = self.to_dict()
         return strict_yaml.write({field: data[field] for field in type(self).model_fields if field in data})
-
-
-def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
-
-    Keys that do not change results are left out. So are tuned values if both sweeps have the same tuning and one has
-    not been tuned yet, because it would find the same values.
-    """
-    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
-    same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
-    ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
-    return {
-        key: (one.get(key), two.get(key))
-        for key in one | two
-        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
-    }
-
-
-def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
-    """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
-    return first_of(
-        [
-            "the code of its script" if key == CODE else f"{key} (now {mine!r}, was {theirs!r})"
-            for key, (mine, theirs) in sorted(different.items())
-        ]
-    )
 
 
 def _count(family: Family, size: int) -> None:

@@ -14,7 +14,7 @@ from trainables.base import Speed
 STACK_FLOPS = 5e11
 """Operations per step of a stack on a GPU above which a larger one gains little. On an H100, going from 16 to 64 runs
 at n_embed 64 (1.8e11 to 7.3e11 operations) raised throughput by a factor of 1.45; more were not measured."""
-LARGEST = 256
+LARGEST_STACK = 256
 """Largest stack chosen on a GPU. On an H100, going from 16 to 64 runs at n_embed 16 raised throughput by a factor of
 2.0; 256 were not tried."""
 GPU_SPEED = Speed(3.0e13, 36_000.0)
@@ -54,7 +54,7 @@ class StackSizes:
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
         flops_a_step = self._family.flops(config) / self._family.steps(config)
         largest = largest_stack(flops_a_step, self._family.memory(size), self._bytes)
-        if not METHODS[self._spec.search.method].hurries:
+        if not METHODS[self._spec.search.method].prefers_small_stacks:
             return largest
         speed = self._family.speed(self._spec.resources.device) or GPU_SPEED
         return min(largest, soonest_stack(speed.seconds(flops_a_step, self._family.parameters(size).total)))
@@ -68,7 +68,7 @@ class StackSizes:
 
 def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> int:
     """Return a good stack size for a GPU, a power of 2, given a run's operations and peak memory (0 if unknown)."""
-    most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST)
+    most = min(STACK_FLOPS / max(flops_a_step, 1.0), LARGEST_STACK)
     if run_bytes and stack_bytes:
         most = min(most, FULL * stack_bytes / run_bytes)
     return int(2 ** math.floor(math.log2(max(most, 1.0))))
@@ -82,7 +82,7 @@ def soonest_stack(step_s: float) -> int:
     stack takes the fixed seconds f and 2 b step_s. So (n / b + 1/2) (f + 2 b step_s) is least if b squared is
     n f / step_s.
     """
-    return 2 * max(1, round(math.sqrt(PAIRS * GPU_STEP_S / max(step_s, GPU_STEP_S / LARGEST**2))))
+    return 2 * max(1, round(math.sqrt(PAIRS * GPU_STEP_S / max(step_s, GPU_STEP_S / LARGEST_STACK**2))))
 
 
 def auto_share(hardware: Hardware) -> float:

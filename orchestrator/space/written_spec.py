@@ -43,7 +43,7 @@ MOST_MIXES = 500
 """Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
 MOST_ARMS = 10_000
 """Maximum number of mixes under all recipes together."""
-LISTED = Field(strict=False)
+LIST_FIELD = Field(strict=False)
 """A tuple that may be written as a list."""
 
 
@@ -79,10 +79,10 @@ class WrittenSpec(BaseModel):
     recipes: dict[str, Any] = Field(default_factory=dict)
     """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
     contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
-    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LISTED]
+    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LIST_FIELD]
     """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
-    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LISTED]
+    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LIST_FIELD]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
     multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=2**63 - 1)

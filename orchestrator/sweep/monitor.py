@@ -14,8 +14,8 @@ from orchestrator.engine.run_table import TableRun
 from orchestrator.forecast.cost_estimate import STARTUP_S, search_seconds
 from orchestrator.forecast.rehearsals import played_to_the_end
 from orchestrator.report.cost_so_far import cost_of
-from orchestrator.report.words.findings import out_of_reach
-from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
+from orchestrator.report.sentences.findings import out_of_reach
+from orchestrator.report.sentences.transitions import are_few_unlearned, asymptote_words, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import points

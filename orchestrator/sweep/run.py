@@ -28,7 +28,7 @@ from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.findings import looks_words
+from orchestrator.report.sentences.findings import looks_words
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from orchestrator.forecast.cost_estimate import CostEstimate, estimate_cost
 from orchestrator.report.answer_table import labeled, plain_table
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.question import asked
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.question import asked
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stack_sizes import choose_stacks
 from orchestrator.space.tuning_settings import tuned_text

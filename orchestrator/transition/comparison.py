@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from orchestrator.transition.e_value import Growth, growth_of, log_evidence, ratio_of
 from orchestrator.transition.evidence import ERROR, Direction, Pair
 
-LARGEST = 700.0
+LARGEST_LOG_EVIDENCE = 700.0
 """Largest log evidence that is converted to a number."""
-PARTS = 3
+MOST_RANGES = 3
 """Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
 MOST_ODDS = 1e6
 """Odds above this are printed as ``over 1,000,000:1``."""
@@ -101,7 +101,8 @@ class Comparison:
     looks: int = 0
     """Earlier analyses of some of the same runs. All odds are divided by this number plus one."""
     parts: tuple[Part, ...] = ()
-    """The pairs of equal sizes by range of sizes, ascending; fewer than :data:`PARTS` if fewer sizes were tried."""
+    """The pairs of equal sizes by range of sizes, ascending. There are :data:`MOST_RANGES` ranges, or one per size if
+    fewer sizes were tried."""
     path: tuple[float, ...] = ()
     """E-value of the direction ``leans`` before the first pair of equal sizes and after each. The last is
     :attr:`evidence`."""
@@ -125,12 +126,12 @@ def compare(
         return None if decided is None else growth.at_least(count, decided, error, looks)
 
     at_least = certified(lambda size: parameters(size).total)
-    path = tuple(math.exp(min(float(log_value), LARGEST)) for log_value in paths[leans])
+    path = tuple(math.exp(min(float(log_value), LARGEST_LOG_EVIDENCE)) for log_value in paths[leans])
     return Comparison(
         decided=decided,
         evidence=path[-1],
         leans=leans,
-        highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
+        highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST_LOG_EVIDENCE)),
         threshold=1 / error,
         at_least=at_least,
         at_least_core=certified(lambda size: parameters(size).core),
@@ -156,10 +157,10 @@ def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Growth) -> I
     """Yield the evidence of the pairs of ``equal`` sizes by range of sizes."""
     size_of = np.array([pair.mix_size for pair in pairs])
     sizes = np.unique(size_of[equal]) if pairs else size_of
-    for own in np.array_split(sizes, min(PARTS, len(sizes))) if len(sizes) else ():
+    for own in np.array_split(sizes, min(MOST_RANGES, len(sizes))) if len(sizes) else ():
         chosen = equal & np.isin(size_of, own)
         value = {
-            direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST))
+            direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST_LOG_EVIDENCE))
             for direction in Direction
         }
         yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])

@@ -26,7 +26,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from orchestrator.transition import prior
-from orchestrator.transition.grids import BINS, LEVELLING, RISING, Crossing, Grid
+from orchestrator.transition.grids import BINS, LEVELLING, RISING, Crossing, CurveGrid
 from orchestrator.transition.prior import KINDS, LUCK
 from orchestrator.transition.scatter import (
     BETWEEN,
@@ -76,7 +76,7 @@ def _round(log_D: Floats32) -> None:
 class Curves:
     """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
-    def __init__(self, smallest: int, largest: int, floor: float, grid: Grid = RISING) -> None:
+    def __init__(self, smallest: int, largest: int, floor: float, grid: CurveGrid = RISING) -> None:
         self.smallest = smallest
         self.largest = largest
         self.floor = floor
@@ -119,12 +119,6 @@ class Curves:
 
         share: Floats = expit(self.grid.slopes * (math.log(size) - self.midpoints[:, None]))
         return share
-
-    def log_likelihood(self, size: float, accuracy: float) -> Floats32:
-        """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
-        total_D = np.zeros(self.all_cells, np.float32)
-        RunsOfSize(self, size, Workspace(self)).add(total_D, accuracy, 1)
-        return total_D
 
     def log_likelihood_if_settled(self, size: float, is_learned: bool) -> Floats32:
         """Return the tempered log likelihood that a run learned, or did not, in each cell.

@@ -129,12 +129,6 @@ def growth_of(pairs: Iterable[Pair]) -> Growth:
     return growth
 
 
-def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
-    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives (:class:`Growth`)."""
-    growth = growth_of(pairs)
-    return {direction: growth.of(direction) for direction in Direction}
-
-
 def log_evidence(growth: Floats, looks: int = 0) -> Floats:
     """Return the log evidence of one direction before the first pair and after each, given the growth by each pair and
     the number of earlier analyses of their runs."""

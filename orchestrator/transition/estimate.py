@@ -28,9 +28,9 @@ from orchestrator.transition.types import (
     Verdict,
 )
 
-SURE = 0.95
+SURE_OUTSIDE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
-LIKELY = 0.5
+LIKELY_OUTSIDE = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
@@ -42,7 +42,7 @@ UNLIKELY = 0.2
 """Posterior probability below which a plateau is left out of the estimates."""
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
-UNKNOWN = Estimate(None, None, None)
+UNKNOWN_ESTIMATE = Estimate(None, None, None)
 """The estimate of a transition about which nothing is known."""
 WITHIN = np.linspace(-0.4, 0.4, 5)
 """Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
@@ -53,7 +53,7 @@ ACCURACY_BINS = 400
 
 
 @dataclass(frozen=True)
-class Placed:
+class CrossingPosterior:
     """Probability ``masses`` of a crossing in the bins of ``bins``. They sum to less than 1 by that of flat curves."""
 
     bins: Crossing
@@ -136,16 +136,16 @@ class Posterior:
         return [(self.curves, self.weights), *([] if self._levelling is None else [self._levelling])]
 
     @property
-    def relative(self) -> Placed:
+    def relative(self) -> CrossingPosterior:
         """Where curves reach :data:`LEVEL` of their own asymptote."""
         masses = [curves.relative.masses(weights) for curves, weights in self.parts]
-        return Placed(self.curves.relative, np.sum(masses, axis=0))
+        return CrossingPosterior(self.curves.relative, np.sum(masses, axis=0))
 
     @property
-    def absolute(self) -> Placed:
+    def absolute(self) -> CrossingPosterior:
         """Where curves reach an accuracy of :data:`LEVEL`."""
         masses = [curves.absolute.masses(weights) for curves, weights in self.parts]
-        return Placed(self.curves.absolute, np.sum(masses, axis=0))
+        return CrossingPosterior(self.curves.absolute, np.sum(masses, axis=0))
 
     @property
     def mean_top(self) -> float:
@@ -189,11 +189,11 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     set the range of the prior."""
     ordered = tuple(sorted(points))
     if not ordered:
-        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
+        return Transition(Verdict.UNDECIDED, UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE, ())
     posterior = Posterior(ordered, sizes)
     level = LEVEL * posterior.mean_top
     if np.mean([point.floor for point in ordered]) > LEVEL * posterior.rising_top - NEAR_LEVEL:
-        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE, ordered, level=level)
     curves = posterior.curves
     placed = posterior.relative
     learned = learned_sizes(ordered, level)
@@ -222,15 +222,23 @@ def _judge(
     and ``above`` are the probabilities that the transition is below and above the tested sizes."""
     smallest = min(learned)
     largest = max(learned)
-    if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
+    if (
+        largest >= max(sizes)
+        and not learned[largest]
+        and above >= (SURE_OUTSIDE if any(learned.values()) else LIKELY_OUTSIDE)
+    ):
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
-    if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
+    if (
+        smallest <= min(sizes)
+        and learned[smallest]
+        and below >= (LIKELY_OUTSIDE if all(learned.values()) else SURE_OUTSIDE)
+    ):
         return Verdict.BELOW, Estimate(None, None, max(float(smallest), estimate.high or 0.0))
     # A median outside the tested sizes, or without any bound, is not a result.
     return Verdict.FOUND if estimate.is_placed(smallest, largest) else Verdict.UNDECIDED, estimate
 
 
-def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Estimate:
+def _estimate(curves: Curves, placed: CrossingPosterior, learned: Mapping[int, bool]) -> Estimate:
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest size below it that did not learn and the

@@ -28,7 +28,7 @@ BINS = 4096
 """Number of bins of a crossing for quantiles, each about 0.002 in ln size."""
 
 
-class Grid:
+class CurveGrid:
     """Axes of a grid: slopes K, lapses L, asymptotes A, and the distance ``step`` of midpoints. ``near_top`` is the
     deviation of runs that learned: A."""
 
@@ -52,9 +52,9 @@ class Grid:
         return np.repeat(values[..., None], len(self.asymptotes), axis=-1)
 
 
-RISING = Grid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
+RISING = CurveGrid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
 """Curves that reach about .9."""
-LEVELLING = Grid(
+LEVELLING = CurveGrid(
     np.geomspace(3.0, 60.0, 5),
     np.array([0.01, 0.15, 0.28, 0.41, 0.54]),
     np.concatenate([PLATEAUS, ASYMPTOTES]),

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.transition.grids import ASYMPTOTES, Grid
+from orchestrator.transition.grids import ASYMPTOTES, CurveGrid
 from orchestrator.transition.scatter import CLEAR
 from orchestrator.transition.types import LEVEL, Floats
 
@@ -36,7 +36,7 @@ def of_rising(cells: int, floors: int) -> Floats:
     return log_prior
 
 
-def of_levelling(shape: tuple[int, ...], grid: Grid, tops_LFA: Floats, floors: Floats) -> Floats:
+def of_levelling(shape: tuple[int, ...], grid: CurveGrid, tops_LFA: Floats, floors: Floats) -> Floats:
     """Return the log prior of curves that level off, without flat ones, which belong to the other grid.
 
     Half of the curves have lapses and half have asymptotes below .9, but none has neither.

@@ -15,7 +15,7 @@ DRAWS = 4000
 
 
 @dataclass(frozen=True)
-class Place:
+class PlacedTransition:
     """Posterior of a transition at one ``value`` (positive) of the varied setting. ``largest`` is the largest candidate
     size. ``beyond`` is True if the transition was found to be above it."""
 
@@ -40,7 +40,7 @@ class Scaling:
     bounded: bool
 
 
-def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None:
+def scaling(places: Sequence[PlacedTransition], rng: np.random.Generator) -> Scaling | None:
     """Return the exponent, or None if fewer than two different values have a transition within the sizes.
 
     This is a random-effects regression of ln size on ln value (Thompson and Sharp 1999, section 2). Each transition is
@@ -61,7 +61,7 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
     return Scaling(middle, low, high, len(places), bounded)
 
 
-def _draws(place: Place, rng: np.random.Generator) -> Floats:
+def _draws(place: PlacedTransition, rng: np.random.Generator) -> Floats:
     sizes = np.log([*place.density.sizes, place.largest])
     weights = np.array([*place.density.weights, place.density.above])
     chosen = rng.choice(len(sizes), size=DRAWS, p=weights / weights.sum())

@@ -23,13 +23,13 @@ REACH = math.log(24)
 """Maximum distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05
 """Maximum distance between two midpoints, in ln size."""
-LEAST = 0.01
+LEAST_PROBABILITY = 0.01
 """Lowest probability on every curve, so that a single run cannot rule a curve out."""
-MOST = 0.99
+MOST_PROBABILITY = 0.99
 """Highest probability on every curve."""
 
 
-Grid = tuple[float, float, int]
+MidpointRange = tuple[float, float, int]
 """First and last midpoint, in ln size, and the number of midpoints."""
 
 
@@ -82,22 +82,22 @@ class Surrogate:
 
 
 @lru_cache(maxsize=4096)
-def _curves(grid: Grid, size: float) -> Floats:
+def _curves(grid: MidpointRange, size: float) -> Floats:
     distance_M = math.log(size) - np.linspace(*grid)
     rise_MK = 1 / (1 + np.exp(-np.clip(SLOPES * distance_M[:, None], -50, 50)))
-    curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST, MOST).ravel()
+    curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST_PROBABILITY, MOST_PROBABILITY).ravel()
     return _frozen(curves)
 
 
 @lru_cache(maxsize=1024)
-def _log_likelihood(grid: Grid, size: float, learned: bool) -> Floats:
+def _log_likelihood(grid: MidpointRange, size: float, learned: bool) -> Floats:
     """Return the log likelihood of a run's outcome by curve."""
     curves = _curves(grid, size)
     return _frozen(np.log(curves if learned else 1 - curves))
 
 
 @lru_cache(maxsize=64)
-def _table(grid: Grid, sizes: tuple[float, ...]) -> Floats:
+def _table(grid: MidpointRange, sizes: tuple[float, ...]) -> Floats:
     """Return each curve's probabilities: curves x sizes."""
     return _frozen(np.stack([_curves(grid, size) for size in sizes], axis=1))
 

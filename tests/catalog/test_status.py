@@ -18,9 +18,9 @@ from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.home.directories import Home
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.findings import sentences
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.explanation import explain
+from orchestrator.report.sentences.findings import sentences
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space

@@ -18,10 +18,10 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.rows import targets
+from orchestrator.report.sentences.explanation import explain, how_sure
+from orchestrator.report.sentences.findings import difference_words, two_levels
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.explanation import explain, how_sure
-from orchestrator.report.words.findings import difference_words, two_levels
-from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.differences import differences
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.spaces import PACKAGE, load_space, names, open_space, read_space, variant_names
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.families import LogisticFamily, LogisticSettings

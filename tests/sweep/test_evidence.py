@@ -10,8 +10,8 @@ from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import summarize
 from orchestrator.history.journal import Asked, Ended, read_journal, recall
 from orchestrator.home.directories import Home
-from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.findings import evidence_words
+from orchestrator.report.sentences.explanation import how_sure
+from orchestrator.report.sentences.findings import evidence_words
 from orchestrator.search.base import requests_of
 from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.space.problem import searcher_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.report.answer import GivenUp, answer
-from orchestrator.report.words.findings import caveats, late_words
+from orchestrator.report.sentences.findings import caveats, late_words
 from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
 from orchestrator.space.runs import Run

@@ -16,7 +16,7 @@ FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "run_path": 
 """Functions that import a file by its path, with the position of the path."""
 ADDING = frozenset({"append", "extend", "insert"})
 """Methods that add to a list."""
-LISTED = "__all__"
+EXPORTS = "__all__"
 """List of the modules of a package that ``from package import *`` imports."""
 
 
@@ -141,11 +141,11 @@ def _beginning(value: ast.expr, own: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _listed(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts in :data:`LISTED`."""
-    values = [value for targets, value in _assignments(tree) if LISTED in map(_last_name, targets)]
+    """Yield the texts in :data:`EXPORTS`."""
+    values = [value for targets, value in _assignments(tree) if EXPORTS in map(_last_name, targets)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
-            values += node.args if _last_name(node.func.value) == LISTED else []
+            values += node.args if _last_name(node.func.value) == EXPORTS else []
     for value in values:
         yield from _texts(value, {})
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_code import NameTakenError, import_code, unnamed_file, unused_file
+from trainables.contract.user_code import NameTakenError, import_code, unused_file
+from trainables.contract.user_modules import unnamed_file
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:

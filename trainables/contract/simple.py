@@ -27,7 +27,7 @@ from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, Ru
 from trainables.contract.settings import require
 
 if TYPE_CHECKING:
-    from trainables.contract.states import Snapshot
+    from trainables.contract.states import StateCopy
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 """Share of right answers in [0, 1], the same for all tasks of a run or by task name."""
@@ -54,10 +54,10 @@ class SimpleSettings:
 
 
 @dataclass
-class Handed:
-    """What the ``train`` of one run has handed over so far: its last state, and what to keep with the run."""
+class TrainOutput:
+    """What the ``train`` of one run has output over so far: its last state, and what to keep with the run."""
 
-    state: Snapshot | None = None
+    state: StateCopy | None = None
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class SimpleFamily(Family):
     then yields any numbers in place of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
     device: str = "cpu"
     """The torch device to train on (``cpu``, ``cuda``)."""
-    _handed: Handed | None = None
+    _output: TrainOutput | None = None
     """Set for the one run that an instance trains."""
 
     @abstractmethod
@@ -111,8 +111,8 @@ class SimpleFamily(Family):
         if not self.resumes:
             raise StateError("self.save(state) needs a train that can continue: give it a parameter resume=None")
         copied = snapshot(state)
-        if self._handed is not None:
-            self._handed.state = copied
+        if self._output is not None:
+            self._output.state = copied
 
     def keep(self, *, weights: Mapping[str, Any] | None = None, arrays: Mapping[str, Any] | None = None) -> None:
         """Keep tensors or arrays with the run, by name. They are copied, and the last call counts for each kind.
@@ -125,8 +125,8 @@ class SimpleFamily(Family):
         for what, given in (("weights", weights), ("arrays", arrays)):
             if given is not None:
                 copied = kept_arrays(given, what)
-                if self._handed is not None:
-                    setattr(self._handed, what, copied)
+                if self._output is not None:
+                    setattr(self._output, what, copied)
 
     def parameter_count(self, size: float) -> float:
         """Return the number of trainable parameters, by default the size. ``size`` may be fractional.
@@ -220,7 +220,7 @@ class SimpleLearner(PointLearner):
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
         super().__init__(family, run)
         self._family = family
-        self._handed = family._handed = Handed()
+        self._output = family._output = TrainOutput()
         self._bar = family._checked_bar()
         self._curve: list[Evaluation] = []
         self._seconds = 0.0
@@ -230,18 +230,18 @@ class SimpleLearner(PointLearner):
     @property
     def has_state(self) -> bool:
         """True if ``train`` has saved a state, or was given one."""
-        return self._handed.state is not None
+        return self._output.state is not None
 
     def save(self, directory: Path) -> None:
-        handed = self._handed
+        output = self._output
         curve = tuple(self._curve)
-        if handed.state is None:  # Write only the last reported step, as for a family that begins again.
+        if output.state is None:  # Write only the last reported step, as for a family that begins again.
             super().save(directory)
             return
         from trainables.contract.checkpoints import write_checkpoint
-        from trainables.contract.states import Saved, checkpoint_content
+        from trainables.contract.states import SimpleCheckpoint, checkpoint_content
 
-        saved = Saved(self._reported_step, self._seconds, curve, handed.state, handed.weights, handed.arrays)
+        saved = SimpleCheckpoint(self._reported_step, self._seconds, curve, output.state, output.weights, output.arrays)
         tensors, notes = checkpoint_content(saved)
         write_checkpoint(directory / STATE, tensors, notes | {"keys": [self._key]})
 
@@ -256,7 +256,7 @@ class SimpleLearner(PointLearner):
         self._reported_step = saved.step
         self._seconds = saved.seconds
         self._curve = list(saved.curve)
-        self._handed.state, self._handed.weights, self._handed.arrays = saved.state, saved.weights, saved.arrays
+        self._output.state, self._output.weights, self._output.arrays = saved.state, saved.weights, saved.arrays
 
     def _train(self) -> Generator[Report]:
         from trainables.contract.states import StateError
@@ -296,14 +296,14 @@ class SimpleLearner(PointLearner):
         scores = self._curve[-1].measures if status is Status.FINISHED else {}
         measures = {"seconds": self._seconds, **scores}
         outcome = Outcome(status, step, accuracy, floor, tuple(self._curve), measures)
-        yield Report(0, None, outcome, self._handed.arrays, self._handed.weights)
+        yield Report(0, None, outcome, self._output.arrays, self._output.weights)
 
     def _points(self) -> Iterator[Any]:
         """Return the generator of points, which begins at the saved state if there is one."""
         from trainables.contract.states import restored
 
         run = self._run
-        state = self._handed.state
+        state = self._output.state
         tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
         resumed = None if state is None else restored(state.tree, [tensor.clone() for tensor in state.tensors])
         options = {"resume": resumed} if self._family.resumes else {}

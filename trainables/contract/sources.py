@@ -1,7 +1,7 @@
 """Source of a family from outside this project: a hash of it, and whether it has changed.
 
 A run's key covers its settings, not the code of ``train``. So each run keeps a hash of the files that
-:func:`trainables.contract.user_code.files_of` returns. Comments and empty lines do not change the hash.
+:func:`trainables.contract.user_modules.files_of` returns. Comments and empty lines do not change the hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from types import FunctionType, ModuleType
 from weakref import WeakKeyDictionary
 
 from trainables import IMPORTED_AT
-from trainables.contract.user_code import MAIN, SourceLoader, file_of, files_of, find_offered, is_outside
+from trainables.contract.finder import MAIN, SourceLoader, is_outside
+from trainables.contract.user_code import find_offered
+from trainables.contract.user_modules import file_of, files_of
 
 DIGITS = 16
 """Hex digits of a hash."""

@@ -30,10 +30,10 @@ MOST_CHARACTERS = 1_000_000
 """Maximum number of characters of a text in a state."""
 MOST_BITS = 4096
 """Maximum number of bits of a whole number in a state."""
-DEEPEST = 32
+DEEPEST_STATE = 32
 """Maximum nesting of a state."""
 ALLOWED = "a state may have tensors, arrays, numbers, text, None, and dicts, lists and tuples of these"
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+ARRAY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 """Pattern of the names of kept weights and arrays, which become names in files."""
 DTYPES = frozenset(
     getattr(torch, name)
@@ -50,7 +50,7 @@ class StateError(Exception):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StateCopy:
     """A copy of a state. ``tree`` consists of JSON values, in which a tensor or an array is the index of a tensor in
     ``tensors``, which are on the CPU."""
 
@@ -58,11 +58,11 @@ class Snapshot:
     tensors: tuple[Tensor, ...]
 
 
-def snapshot(state: Any, place: str = "state") -> Snapshot:
+def snapshot(state: Any, place: str = "state") -> StateCopy:
     """Return a copy of a state. Raises :class:`StateError` for a value that no file can have, at its ``place``."""
     copier = _Copier()
     tree = copier.copied(state, place, 0)
-    return Snapshot(tree, tuple(copier.tensors))
+    return StateCopy(tree, tuple(copier.tensors))
 
 
 class _Copier:
@@ -78,8 +78,8 @@ class _Copier:
         self._values += 1
         if self._values > MOST_VALUES:
             raise StateError(f"{place} is one of more than {MOST_VALUES:,} values; put many numbers into one array")
-        if depth > DEEPEST:
-            raise StateError(f"{place} is nested more than {DEEPEST} deep (does a list or dict contain itself?)")
+        if depth > DEEPEST_STATE:
+            raise StateError(f"{place} is nested more than {DEEPEST_STATE} deep (does a list or dict contain itself?)")
         match value:
             case None | bool():
                 return value
@@ -144,7 +144,7 @@ def _kind(value: Any) -> str:
 
 
 def restored(tree: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the state of a :class:`Snapshot`, which may come from a file of another user. Tensors are on the CPU.
+    """Return the state of a :class:`StateCopy`, which may come from a file of another user. Tensors are on the CPU.
 
     Raises ``ValueError`` unless it is one that :func:`snapshot` makes.
     """
@@ -160,7 +160,7 @@ class _Restorer:
 
     def value(self, tree: Any, depth: int) -> Any:
         self._values += 1
-        if self._values > MOST_VALUES or depth > DEEPEST:
+        if self._values > MOST_VALUES or depth > DEEPEST_STATE:
             raise ValueError("a saved state has too many values or is nested too deep")
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
@@ -200,7 +200,7 @@ def kept_arrays(given: Any, what: str) -> dict[str, NDArray[Any]]:
     arrays = {}
     for name, value in given.items():
         place = f"{what}[{name!r:.60}]"
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not ARRAY_NAME.fullmatch(name):
             raise StateError(f"{place} has a name that files cannot have; use up to 200 letters, digits, _, - and .")
         if not isinstance(value, Tensor | np.ndarray):
             raise StateError(f"{place} is {_kind(value)}; it must be a tensor or an array")
@@ -216,19 +216,19 @@ def kept_arrays(given: Any, what: str) -> dict[str, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SimpleCheckpoint:
     """A checkpoint of a run: its last reported step, its seconds of training and its learning curve so far, and what
     its ``train`` has handed over."""
 
     step: int
     seconds: float
     curve: tuple[Evaluation, ...]
-    state: Snapshot
+    state: StateCopy
     weights: Mapping[str, NDArray[Any]]
     arrays: Mapping[str, NDArray[Any]]
 
 
-def checkpoint_content(saved: Saved) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def checkpoint_content(saved: SimpleCheckpoint) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the JSON values of a checkpoint's file."""
     kept = snapshot({"weights": dict(saved.weights), "arrays": dict(saved.arrays)}, "what is kept")
     tensors = {f"state.{place}": one for place, one in enumerate(saved.state.tensors)}
@@ -238,7 +238,7 @@ def checkpoint_content(saved: Saved) -> tuple[dict[str, Tensor], dict[str, Any]]
     return tensors, notes | {"state": saved.state.tree, "kept": kept.tree}
 
 
-def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Saved:
+def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> SimpleCheckpoint:
     """Return a checkpoint from its file, which may be of another user. Raises ``ValueError`` unless it is one that
     :func:`checkpoint_content` makes."""
     parts: dict[str, list[Tensor]] = {}
@@ -246,7 +246,7 @@ def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) 
         names = [f"{part}.{place}" for place in range(len(tensors))]
         parts[part] = [tensors[name] for name in names if name in tensors]
     try:
-        state, kept = Snapshot(notes["state"], tuple(parts["state"])), restored(notes["kept"], parts["kept"])
+        state, kept = StateCopy(notes["state"], tuple(parts["state"])), restored(notes["kept"], parts["kept"])
         restored(state.tree, state.tensors)
         curve = tuple(_checked_point(point) for point in notes["curve"])
         weights, arrays = (_checked_arrays(kept[what]) for what in ("weights", "arrays"))
@@ -256,7 +256,7 @@ def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) 
     steps = [0, *(point.step for point in curve)]
     if steps != sorted(set(steps)) or type(step) is not int or step < 0 or not 0 <= seconds < math.inf:
         raise ValueError("its steps or seconds are impossible")
-    return Saved(step, seconds, curve, state, weights, arrays)
+    return SimpleCheckpoint(step, seconds, curve, state, weights, arrays)
 
 
 def _floats(shares: Mapping[str, Any]) -> dict[str, float]:
@@ -273,6 +273,6 @@ def _checked_point(values: Any) -> Evaluation:
 
 
 def _checked_arrays(named: Any) -> dict[str, NDArray[Any]]:
-    if not all(NAME.fullmatch(name) and isinstance(array, np.ndarray) for name, array in named.items()):
+    if not all(ARRAY_NAME.fullmatch(name) and isinstance(array, np.ndarray) for name, array in named.items()):
         raise ValueError("it keeps something that is not an array")
     return dict(named)

@@ -11,7 +11,7 @@ from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
 from trainables.contract.sources import reload_changed, source_hash
-from trainables.contract.user_code import folder_of
+from trainables.contract.user_modules import folder_of
 from trainables.script.family import script_family
 from trainables.script.options import ScriptOptions
 

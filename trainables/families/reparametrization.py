@@ -20,7 +20,7 @@ from trainables.contract.settings import described_fields, digest_of, require
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
-    FEWEST,
+    FEWEST_NODES,
     HISTORY,
     METHODS,
     REPARAMETRIZED,
@@ -77,7 +77,7 @@ class RaceFamily(Family):
         return METHODS
 
     def check(self, mix: Mix, size: int) -> None:
-        require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
+        require(size >= FEWEST_NODES, "sizes", size, f"at least {FEWEST_NODES} nodes")
         numbers = self.problem_class.numbers
         width = self.settings.network.width
         require(width >= numbers, "settings.network.width", width, f"at least {numbers}, one for each coordinate")

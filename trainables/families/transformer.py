@@ -15,7 +15,7 @@ from trainables.contract.tables import Integers
 from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
-    PARTS,
+    MODEL_PARTS,
     ModelSettings,
     count_parameters,
     flops_per_token,
@@ -68,7 +68,7 @@ class TransformerFamily(Family):
         "model.init.gain",
     )
     probes = ("similarity",)
-    parts = PARTS
+    parts = MODEL_PARTS
     resizable = ("embedding",)
     settings: TransformerSettings
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.names import find
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Pattern of the names of probes and their numbers, which become files, columns and metrics."""
 
 
@@ -27,7 +27,8 @@ class Probed:
     """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Leave out an unknown number.
 
     Raises:
-        ValueError: A number is not finite, an array contains Python objects, or a name does not match :data:`NAME`.
+        ValueError: A number is not finite, an array contains Python objects, or a name does not match
+            :data:`RESULT_NAME`.
     """
 
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Probed:
                 kind = type(array).__name__
                 raise ValueError(f"the array {name!r} is {kind}; it must be a numpy array of plain values")
         for name in (*self.numbers, *self.arrays):
-            if not NAME.fullmatch(name):
+            if not RESULT_NAME.fullmatch(name):
                 raise ValueError(
                     f"the name {name!r} must be a letter or digit, then up to 63 letters, digits, '_', '-' or '.'"
                 )
@@ -52,7 +53,7 @@ class Probe(ABC):
     """A probe of trained models. One instance, made without arguments, probes many runs in turn."""
 
     name: ClassVar[str]
-    """Name of the probe and its results; it must match :data:`NAME`."""
+    """Name of the probe and its results; it must match :data:`RESULT_NAME`."""
     version: ClassVar[int] = 1
     """Raise it when a change alters the results for the same model; older results are then recomputed."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
@@ -94,7 +95,7 @@ def load_probe(name: str) -> Probe:
     kind = find(name, BUILT_IN, kind="probe", key="probes")
     if not (isinstance(kind, type) and issubclass(kind, Probe)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.probes.base.Probe", key="probes", given=name)
-    if kind.__abstractmethods__ or not NAME.fullmatch(getattr(kind, "name", "")):
+    if kind.__abstractmethods__ or not RESULT_NAME.fullmatch(getattr(kind, "name", "")):
         lacking = ", ".join(sorted(kind.__abstractmethods__)) or "a usable name"
         raise SettingsError(f"{name!r} is not a complete probe: it lacks {lacking}", key="probes", given=name)
     return kind()

@@ -15,13 +15,13 @@ from trainables.probes.nulls import p_value
 
 Floats = NDArray[np.float64]
 
-KEPT = 3
+KEPT_COMPONENTS = 3
 """Number of principal components to keep."""
 NOTHING = 1e-9
 """Largest variance per item, in cosines, that rounding can explain."""
 SHUFFLES = 999
 """Number of random orders of the items in a permutation test."""
-FEWEST = 4
+FEWEST_ITEMS = 4
 """Minimum number of items to score; fewer items have too few orders to separate structure from chance."""
 
 
@@ -50,7 +50,7 @@ class Similarity(EmbeddingProbe):
 
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         similarity = cosines(embedding)
-        scored = family.items_in_order and len(similarity) >= FEWEST  # Of three rows, all are neighbors.
+        scored = family.items_in_order and len(similarity) >= FEWEST_ITEMS  # Of three rows, all are neighbors.
         return Probed({"ring": ring(similarity)} if scored else {}, {"similarity": similarity})
 
 
@@ -82,7 +82,7 @@ class Components(EmbeddingProbe):
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         variances, coordinates = principal(cosines(embedding.astype(np.float64)))
         total = float(variances.sum())
-        if len(embedding) < KEPT or total <= NOTHING * len(embedding):
+        if len(embedding) < KEPT_COMPONENTS or total <= NOTHING * len(embedding):
             return Probed()
         numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
         return Probed(numbers, {"components": coordinates})
@@ -95,10 +95,10 @@ def principal(similarity: NDArray[Any]) -> tuple[Floats, Floats]:
     centering = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centering @ similarity @ centering)
     variances = np.maximum(values[::-1], 0)
-    coordinates = np.zeros((count, KEPT))
-    coordinates[:, :count] = (vectors[:, ::-1] * np.sqrt(variances))[:, :KEPT]
+    coordinates = np.zeros((count, KEPT_COMPONENTS))
+    coordinates[:, :count] = (vectors[:, ::-1] * np.sqrt(variances))[:, :KEPT_COMPONENTS]
     largest = np.abs(coordinates).argmax(axis=0)
-    signs = np.where(coordinates[largest, np.arange(KEPT)] < 0, -1.0, 1.0)
+    signs = np.where(coordinates[largest, np.arange(KEPT_COMPONENTS)] < 0, -1.0, 1.0)
     return variances, coordinates * signs
 
 
@@ -120,7 +120,7 @@ class Separation(EmbeddingProbe):
 
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         embedding, count = embedding.astype(np.float64), len(embedding)
-        if count < FEWEST:
+        if count < FEWEST_ITEMS:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
         first, second = np.triu_indices(count, 1)

@@ -18,7 +18,7 @@ from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
 
-FEWEST = 20
+FEWEST_EXCHANGES = 20
 """Minimum number of exchanges to report on; a share of twenty has a standard error of up to .11."""
 OTHERS = 9
 """Maximum number of other groupings to compare a grouping with."""
@@ -73,7 +73,7 @@ class Exchange(TransformerProbe):
             before = answers(model, questions, codes)
             for name, labels in known.items():
                 exchanges = drawn(questions, before, labels, run.settings.task.function(task, run.seed), rng)
-                if len(exchanges.rows) < FEWEST:
+                if len(exchanges.rows) < FEWEST_EXCHANGES:
                     continue
                 after, *others = (
                     answers_after(model, questions, exchanges, codes, shifts(model, questions, exchanges, along))

@@ -14,7 +14,7 @@ from trainables.probes.transformer_probe import TransformerProbe, answers, last_
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
-FEWEST = 20
+FEWEST_MISTAKES = 20
 """Minimum number of wrong answers to report on; a share of twenty has a standard error of .11."""
 
 
@@ -52,9 +52,9 @@ class Mistakes(TransformerProbe):
 
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
     """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping, or
-    nothing if fewer than :data:`FEWEST` answers are wrong."""
+    nothing if fewer than :data:`FEWEST_MISTAKES` answers are wrong."""
     wrong = given != right
-    if wrong.sum() < FEWEST:
+    if wrong.sum() < FEWEST_MISTAKES:
         return {}
     given, right = given[wrong], right[wrong]
     numbers: dict[str, float] = {}

@@ -14,7 +14,7 @@ Residual = Literal["halves", "series"]
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network, named by its propagation; its output is the unknowns."""
 METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
-FEWEST = 16
+FEWEST_NODES = 16
 """Nodes of the smallest graph."""
 HISTORY = 10
 """Pairs that L-BFGS keeps."""
@@ -35,8 +35,8 @@ class GraphSettings:
     """Probability that an edge of a small world moves to a random end."""
 
     def __post_init__(self) -> None:
-        even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
-        require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
+        even = 2 <= self.degree < FEWEST_NODES // 2 and self.degree % 2 == 0
+        require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST_NODES // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
 
     @property
@@ -133,7 +133,7 @@ class HeatSettings:
     Laplacian."""
 
     def __post_init__(self) -> None:
-        require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
+        require(1 <= self.held < FEWEST_NODES, "heat.held", self.held, f"from 1 to {FEWEST_NODES - 1}")
         require(self.spread >= 0, "heat.spread", self.spread, "0 or more")
 
 

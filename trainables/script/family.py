@@ -19,17 +19,17 @@ from trainables.script import placeholders
 from trainables.script.code import code_hash
 from trainables.script.learner import ScriptLearner
 from trainables.script.options import ScriptOptions
-from trainables.script.placeholders import GIVEN
+from trainables.script.placeholders import COMMON_PLACEHOLDERS
 from trainables.script.settings import ScriptSettings, settings_type
 
-NAME = "script"
+SCRIPT_FAMILY = "script"
 """Name of the family in a search space, and part of its runs' keys."""
 
 
 class ScriptFamily(Family):
     """A family of runs of one script. :func:`script_family` makes the class for a search space."""
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = SCRIPT_FAMILY
     version: ClassVar[int] = 1
     size_axis: ClassVar[str] = "size"
     Settings: ClassVar[type] = ScriptSettings
@@ -67,12 +67,12 @@ class ScriptFamily(Family):
         floor = dict(self.floor) if isinstance(self.floor, Mapping) else self.floor
         identity: dict[str, Any] = {"options": self.options.identity(), "floor": floor}
         identity |= {} if self.bar is None else {"learned": str(self.bar)}
-        return run_key(f"{NAME}:{digest_of(identity)[:DIGITS]}", self.version, run)
+        return run_key(f"{SCRIPT_FAMILY}:{digest_of(identity)[:DIGITS]}", self.version, run)
 
     def check(self, mix: Mix, size: int) -> None:
         """Refuse placeholders that have no value."""
         options = self.options
-        known = (*GIVEN, *(one.name for one in fields(self.settings)))
+        known = (*COMMON_PLACEHOLDERS, *(one.name for one in fields(self.settings)))
         for key in ("command", "resume"):
             for word in getattr(options, key):
                 placeholders.check(word, known, f"script.{key}")
@@ -138,7 +138,7 @@ def script_family(
     words = Words(size=options.size_axis, parameters=f"units of {options.size_axis}")
     members = {
         "__doc__": ScriptFamily.__doc__,
-        "name": NAME,
+        "name": SCRIPT_FAMILY,
         "Settings": settings_type(tuple(settings)),
         "options": options,
         "size_axis": options.size_axis,

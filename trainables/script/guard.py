@@ -138,7 +138,7 @@ class Stream:
         return bool(data)
 
 
-class Plan(TypedDict):
+class GuardOrders(TypedDict):
     """What :class:`trainables.script.process.ScriptProcess` sends."""
 
     command: list[str]
@@ -155,7 +155,7 @@ class Plan(TypedDict):
 class Guard:
     """Starts the script and watches it."""
 
-    def __init__(self, plan: Plan, to_first: int) -> None:
+    def __init__(self, plan: GuardOrders, to_first: int) -> None:
         self._command = plan["command"]
         self._directory = plan["directory"]
         self._logs = plan["logs"]
@@ -309,7 +309,7 @@ def _moved(descriptor: int) -> int:
 
 def main() -> None:
     """Run as the first of the two processes, then as the second."""
-    plan: Plan = json.loads(sys.argv[1])
+    plan: GuardOrders = json.loads(sys.argv[1])
     plan["control"] = _moved(plan["control"])
     plan["status"] = _moved(plan["status"])
     from_second, to_first = os.pipe()

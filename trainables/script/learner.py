@@ -23,9 +23,9 @@ from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.settings import SettingsError
 from trainables.script import placeholders
 from trainables.script.code import code_files, code_hash
-from trainables.script.metrics import MetricReader, MixedStepsError, Point
+from trainables.script.metrics import MetricReader, Metrics, MixedStepsError
 from trainables.script.options import ScriptOptions
-from trainables.script.process import Ended, FileReader, Kept, LogReader, NoFileError, ScriptProcess
+from trainables.script.process import FileReader, LogReader, NoFileError, ScriptExit, ScriptProcess, TruncatedText
 
 LOGS = "sweep"
 """Directory for the script's output and the points read from it, in a run's directory. The script itself writes to
@@ -50,7 +50,7 @@ class ScriptError(RuntimeError):
 class TimedPoint:
     """A point and the seconds of training up to it, in all processes of the run."""
 
-    point: Point
+    point: Metrics
     seconds: float
 
 
@@ -82,7 +82,7 @@ class ScriptLearner(PointLearner):
         self._process: ScriptProcess | None = None
         self._points: list[TimedPoint] = []
         self._reader = MetricReader(self._options.reading, run.mix.tasks, bar)
-        self._output = Kept()
+        self._output = TruncatedText()
         self.steps_seen: list[int] = []
         """Steps of the points that the present process has reported."""
 
@@ -197,7 +197,7 @@ class ScriptLearner(PointLearner):
         except NoFileError:
             raise self._broken(f"cannot be read: {file.path.name}, its file of metrics, is not a plain file") from None
 
-    def _read(self, lines: Sequence[str | None]) -> Iterator[Point]:
+    def _read(self, lines: Sequence[str | None]) -> Iterator[Metrics]:
         for line in lines:
             if line is None:
                 self._reader.begin_process()
@@ -304,7 +304,7 @@ class ScriptLearner(PointLearner):
                 "was changed in the meantime, or that machine has another copy"
             )
 
-    def _check_end(self, ended: Ended) -> None:
+    def _check_end(self, ended: ScriptExit) -> None:
         """Raise an exception unless a script ended well, after its last step."""
         if ended.errno is not None:
             raise OSError(ended.errno, ended.error)
@@ -346,7 +346,7 @@ class ScriptLearner(PointLearner):
         return BrokenFamilyError(f"the script {self._title} ({where}) {what}")
 
 
-def _signal_words(ended: Ended) -> str:
+def _signal_words(ended: ScriptExit) -> str:
     if ended.code is None:
         return "by an unknown signal"
     if ended.code < 0:
@@ -375,5 +375,5 @@ def _read_points(path: Path) -> list[TimedPoint]:
         is_next = type(step) is int and step > (points[-1].point.step if points else 0)
         if not is_next or not line.endswith("\n") or not all(map(math.isfinite, numbers)):
             break
-        points.append(TimedPoint(Point(step, numbers[0], shares), numbers[1]))
+        points.append(TimedPoint(Metrics(step, numbers[0], shares), numbers[1]))
     return points

@@ -21,7 +21,7 @@ METRICS = ("step", "loss", *SCORES)
 """Names of metrics. The loss may be absent, and one of the two scores is."""
 LONGEST_LINE = 100_000
 """Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
-SHOWN = 3
+MOST_EXAMPLES = 3
 """Lines that a message shows."""
 SHOWN_CHARACTERS = 160
 """Characters of each line that a message shows."""
@@ -198,7 +198,7 @@ def _as_number(value: Any) -> float | int | None:
 
 
 @dataclass(frozen=True)
-class Point:
+class Metrics:
     """What a script has reported after some steps. ``accuracy`` has its scores, which may be any numbers if they have a
     bar, and is empty if a number is not finite."""
 
@@ -242,10 +242,10 @@ class MetricReader:
         """Forget the last step: a new process may begin at an earlier one."""
         self._step = None
 
-    def read(self, line: str) -> Point | None:
+    def read(self, line: str) -> Metrics | None:
         """Return the point that a line completes, if it does. Raises :class:`MixedStepsError`."""
         line = line[:LONGEST_LINE]
-        if len(self.examples) < SHOWN and (shown := line.strip()):
+        if len(self.examples) < MOST_EXAMPLES and (shown := line.strip()):
             self.examples.append(shown[:SHOWN_CHARACTERS])
         values = self._reading.values(line)
         if not values:
@@ -285,7 +285,7 @@ class MetricReader:
                 self._accuracy[task] = float(share)
                 self.matched[f"{reading.score} of {task}"] = line.strip()[:SHOWN_CHARACTERS]
 
-    def _point(self) -> Point | None:
+    def _point(self) -> Metrics | None:
         assert self._step is not None, "numbers are taken after a step"
         if self._is_reported:
             return None
@@ -293,13 +293,13 @@ class MetricReader:
         is_complete = len(self._accuracy) == len(self._tasks) and (self._loss is not None or not self._reading.loss)
         if not all(map(math.isfinite, numbers)):
             self._is_reported = True
-            return Point(self._step, math.nan, {})
+            return Metrics(self._step, math.nan, {})
         if not is_complete:
             return None
         self._is_reported = True
         shares = self._accuracy if self._bar is None else self._bar.shares(self._accuracy)
         wrong = 1 - sum(shares.values()) / len(shares)
-        return Point(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
+        return Metrics(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
 
     def missing(self) -> str:
         """Return a sentence about the metrics that no line had, with the lines that were seen and the nearest key."""

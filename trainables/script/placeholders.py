@@ -14,9 +14,9 @@ from typing import Any
 from trainables.base import RunConfig
 from trainables.contract.settings import SettingsError
 
-GIVEN = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
+COMMON_PLACEHOLDERS = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
 """Placeholders of every script. The names of its settings are the others."""
-PREFIX = "SWEEP_"
+VARIABLE_PREFIX = "SWEEP_"
 """Start of the names of environment variables with the values of placeholders."""
 
 
@@ -86,8 +86,10 @@ def as_text(value: Any) -> str:
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment variables for all values: ``SWEEP_SIZE``, ... ``SWEEP_TASKS`` has the shares, as JSON."""
-    variables = {f"{PREFIX}{name.upper()}": as_text(value) for name, value in values.items() if name != "shares"}
-    return variables | {f"{PREFIX}TASKS": as_text(values["shares"])}
+    variables = {
+        f"{VARIABLE_PREFIX}{name.upper()}": as_text(value) for name, value in values.items() if name != "shares"
+    }
+    return variables | {f"{VARIABLE_PREFIX}TASKS": as_text(values["shares"])}
 
 
 def as_configuration(value: Any, indent: str = "") -> str:

@@ -26,7 +26,7 @@ HIDDEN = ("RAY_", "TUNE_", "_MLFLOW_")
 
 
 @dataclass(frozen=True)
-class Ended:
+class ScriptExit:
     """How a script ended. ``code`` is negative for a signal, and None if the script was not started, was stopped or
     ended with its guard. ``error`` says why it did not start, or why its output cannot be kept."""
 
@@ -61,11 +61,11 @@ class ScriptProcess:
         self._status, status = os.pipe()
         os.set_blocking(self._status, False)
         self._read = b""
-        self._ended: Ended | None = None
+        self._ended: ScriptExit | None = None
         self._grace_s = grace_s = GRACE_S if grace_s is None else grace_s
         self.process: int | None = None
         """Number of the script's process, which is also that of its group and session."""
-        plan: guard.Plan = {
+        plan: guard.GuardOrders = {
             "command": list(command),
             "directory": str(directory),
             "logs": str(logs),
@@ -90,7 +90,7 @@ class ScriptProcess:
             os.close(control)
             os.close(status)
 
-    def ended(self) -> Ended | None:
+    def ended(self) -> ScriptExit | None:
         """Return how the script ended, or None while it runs."""
         if self._ended is None:
             is_over = self._guard.poll() is not None
@@ -103,9 +103,9 @@ class ScriptProcess:
                 if "process" in values:
                     self.process = values["process"]
                 else:
-                    self._ended = Ended(**values)
+                    self._ended = ScriptExit(**values)
             if is_over and self._ended is None:
-                self._ended = Ended()
+                self._ended = ScriptExit()
         return self._ended
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class ScriptProcess:
             self.ended()
             os.close(self._status)
             if self._ended is None:
-                self._ended = Ended(stopped=True)
+                self._ended = ScriptExit(stopped=True)
 
 
 def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -218,7 +218,7 @@ class FileReader:
         return [rest.decode(errors="replace")] if rest else []
 
 
-class Kept:
+class TruncatedText:
     """The first and the last part of a text, as much as is kept with a run."""
 
     def __init__(self, first: int = 1 << 16, last: int = 3 << 16) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from trainables.contract.settings import SettingsError, require
-from trainables.script.placeholders import GIVEN
+from trainables.script.placeholders import COMMON_PLACEHOLDERS
 
 LONGEST_TEXT = 10_000
 """Characters of a setting."""
@@ -47,7 +47,7 @@ def settings_type(names: Sequence[str]) -> type[Any]:
     for name in names:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             raise SettingsError(f"{name!r} cannot be the name of a setting: use letters, digits and _", key=str(name))
-        if name in GIVEN:
+        if name in COMMON_PLACEHOLDERS:
             raise SettingsError(f"{name!r} is a placeholder of every script: give the setting another name", key=name)
     return _settings_type(tuple(sorted(set(names) - {"steps"})))
 

@@ -18,7 +18,7 @@ from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Function, Integers
 from trainables.transformer.vocabulary import ExpressionVocabulary
 
-DEEPEST = 64
+DEEPEST_TREE = 64
 MOST_TUPLES = 2**22
 """Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
 MOST_ARGUMENTS = 22
@@ -82,7 +82,7 @@ class ExpressionTask(ABC):
     as in the sibling's code. It changes scores but not data."""
 
     def __post_init__(self) -> None:
-        self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
+        self._require("depth", 1 <= self.depth <= DEEPEST_TREE, f"at least 1 and at most {DEEPEST_TREE}")
         rule = f"at least 2 and at most {MOST_ARGUMENTS}"
         self._require("max_arguments", 2 <= self.max_arguments <= MOST_ARGUMENTS, rule)
         self._require("nesting", 0 <= self.nesting <= 1, "from 0 to 1")

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 16
 """Parameters start at multiples of this many elements: 64 bytes in float32, enough for vector units and libraries."""
-MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
+LARGEST_VALUES = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
 """Upper limits that only catch typing errors."""
 GAIN, BIAS = "norm", "bias"
 """Endings of the names of norm gains and biases."""
-PARTS = ("embedding", "positions", "blocks", "head")
+MODEL_PARTS = ("embedding", "positions", "blocks", "head")
 """Parts of a model that a phase may take over or freeze. The last norm belongs to the blocks."""
 _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
 
@@ -58,7 +58,7 @@ class ModelSettings:
     github.com/bhoov/nrgpt is parallel."""
 
     def __post_init__(self) -> None:
-        for name, most in MOST.items():
+        for name, most in LARGEST_VALUES.items():
             given = getattr(self, name)
             require(1 <= given <= most, f"model.{name}", given, f"at least 1 and at most {most}")
 
@@ -125,7 +125,7 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
 
 
 def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
-    """Return the names of the parameters in these parts (:data:`PARTS`, or all)."""
+    """Return the names of the parameters in these parts (:data:`MODEL_PARTS`, or all)."""
     return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 

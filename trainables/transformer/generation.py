@@ -32,7 +32,7 @@ Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
 
 
-class Continued(Protocol):
+class ForwardWithPast(Protocol):
     """A :data:`Forward` that can also continue earlier tokens."""
 
     def __call__(self, tokens_SMT: Tensor, past: Past | None = None, /) -> Tensor:
@@ -111,7 +111,7 @@ def write_by_drafts(
 
 
 def write_by_steps(
-    forward: Continued,
+    forward: ForwardWithPast,
     tokens_SMW: Tensor,
     begin_SM: Tensor,
     end: int,
@@ -170,7 +170,7 @@ class _Texts:
         self._tokens_SMW.scatter_(1, where_SKW, corrected_SKW)
         self._begin_SM.scatter_(1, chosen_SK, torch.where(ended_SK, self._width, last_SK1.squeeze(-1) + 1))
 
-    def write(self, forward: Continued, chosen_SK: Tensor) -> None:
+    def write(self, forward: ForwardWithPast, chosen_SK: Tensor) -> None:
         """Write some texts token by token. All are at the same place, where some may still have their old tokens."""
         where_SKW, text_SKW, begin_SK = self._take(chosen_SK)
         past = Past(self._width)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from trainables.transformer.architecture import Layout, ModelSettings
 from trainables.transformer.datasets import Dataset
-from trainables.transformer.generation import TOKENS_A_PASS, Continued, write_by_drafts, write_by_steps
+from trainables.transformer.generation import TOKENS_A_PASS, ForwardWithPast, write_by_drafts, write_by_steps
 from trainables.transformer.gpu_step import (
     CANONICAL_STACK,
     CapturedStep,
@@ -74,7 +74,7 @@ class Trainer(ABC):
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (from 0)."""
 
-    def models(self) -> Continued:
+    def models(self) -> ForwardWithPast:
         """Return the models of the stack with their present weights."""
         parameters = pad_parameters(self.model, self.layout.views(self._weights()), self._pad_to)
         return lambda tokens_SMT, past=None: forward(self.model, parameters, tokens_SMT, past=past)

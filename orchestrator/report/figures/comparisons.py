@@ -14,8 +14,8 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
+from orchestrator.report.sentences.findings import compared_words
 from orchestrator.report.side_by_side import LabeledAnswer, finding, recipes_of
-from orchestrator.report.words.findings import compared_words
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, exact
 from orchestrator.transition.types import CONFIDENCE, LEVEL

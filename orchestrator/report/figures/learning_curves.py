@@ -37,7 +37,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Fi
     ends = (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
-    shown = [run for run in runs if run.is_evidence and run.outcome.curve]
+    shown = [run for run in runs if run.counts_for_answer and run.outcome.curve]
     last = max((point.step for run in shown for point in run.outcome.curve), default=1)
     for axes in grid.flat:
         axes.set(xlim=(0, last), ylim=(0, 1.03))

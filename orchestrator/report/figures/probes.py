@@ -42,7 +42,7 @@ BAR_IN = 0.65
 """Height of the color bar in inches."""
 COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
 """Left edges of the panels in inches."""
-NAME = 22
+NAME_CHARACTERS = 22
 """Characters per line of a mix's name in an empty panel."""
 NUMBERS_IN = 1.55, 0.55
 """Heights in inches of a row of panels with numbers, and of the rest of the figure."""
@@ -131,7 +131,7 @@ class RunsAround(NamedTuple):
 
 def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsAround:
     """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
-    own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
+    own = [run for run in runs if run.config.label == mix.mix and run.is_finished]
     transition = mix.target.transition.relative
     sizes = sorted({run.config.size for run in own})
 
@@ -179,7 +179,7 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
                 heat.set_axis_off()
                 plane.set_axis_off()
                 centered: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL}
-                text = f"{textwrap.fill(sides.mix, NAME)}:\n{missing}"
+                text = f"{textwrap.fill(sides.mix, NAME_CHARACTERS)}:\n{missing}"
                 heat.text(0.5, 0.5, text, transform=heat.transAxes, color=style.GRAY, **centered)
                 continue
             images.append(_heat_map(heat, matrix, ""))

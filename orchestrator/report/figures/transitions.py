@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from orchestrator.report.answer import Answer, Count
 from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.figures import style
-from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.transitions import LOCATED, size_words
+from orchestrator.report.sentences.findings import compared_words
+from orchestrator.report.sentences.transitions import LOCATED, size_words
 from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
@@ -52,13 +52,13 @@ SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 ABOVE = 0.42
 """Distance from a bar to the words above it, as a share of a row."""
-OUTSIDE = 1.03
+RIGHT_OF_AXES = 1.03
 """Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
 WORDS = 32
 """Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
-NAME = 22
+NAME_CHARACTERS = 22
 """Characters per line of a row's name."""
-NARROW_NAME = 14
+NARROW_NAME_CHARACTERS = 14
 """Characters per line of a row's name in a narrow figure."""
 
 
@@ -173,12 +173,12 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
     outside = axes.get_yaxis_transform()
     text_style: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
-        name = textwrap.fill(line.label, NAME)
+        name = textwrap.fill(line.label, NAME_CHARACTERS)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height, free = free - half, free - 2 * half
         mark: dict[str, Any] = {"color": line.color, "markersize": 5, "transform": outside, "clip_on": False}
-        axes.plot(OUTSIDE, height, line.marker, **mark)
-        axes.text(OUTSIDE + 0.02, height, name, **text_style)
+        axes.plot(RIGHT_OF_AXES, height, line.marker, **mark)
+        axes.text(RIGHT_OF_AXES + 0.02, height, name, **text_style)
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
@@ -187,7 +187,7 @@ def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
         floor = float(np.mean(floors))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)
         text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": style.GRAY}
-        axes.text(OUTSIDE, floor, "best constant answer", transform=axes.get_yaxis_transform(), **text_style)
+        axes.text(RIGHT_OF_AXES, floor, "best constant answer", transform=axes.get_yaxis_transform(), **text_style)
 
 
 def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], answer: Answer) -> None:
@@ -246,7 +246,7 @@ def draw_bar(
 def _rows(answer: Answer, *, narrow: bool) -> list[FigureRow]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
     styles = styles_of(mix.mix for mix in answer.mixes)
-    width = NARROW_NAME if narrow else NAME
+    width = NARROW_NAME_CHARACTERS if narrow else NAME_CHARACTERS
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
     made = [FigureRow(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
@@ -275,7 +275,7 @@ def _draw_rows(
             bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
             if bar is not None and series.transition.points:
                 draw_bar(axes, bar, place, series.color, span, series.marker)
-        at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
+        at, side = ((1.0, place - ABOVE), "right") if narrow else ((RIGHT_OF_AXES, place), "left")
         words = row.words if narrow else textwrap.fill(row.words, WORDS)
         axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **text_style)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)

@@ -22,13 +22,13 @@ from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
 from orchestrator.report.races import speed_ups
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.costs import cost
+from orchestrator.report.sentences.explanation import WAITING, all_caveats, how_sure, next_paragraph
+from orchestrator.report.sentences.next_step import command_of, next_step
+from orchestrator.report.sentences.question import asked
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.costs import cost
-from orchestrator.report.words.explanation import WAITING, all_caveats, how_sure, next_paragraph
-from orchestrator.report.words.next_step import command_of, next_step
-from orchestrator.report.words.question import asked
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
@@ -81,7 +81,7 @@ def page(
         command=command_of(sweep, step) if step is not None and step.overrides else "",
         words=answer.words,
         figures=_figures(spec, answer, runs),
-        held_words=structure_words(answer, runs, family),
+        structure_paragraphs=structure_words(answer, runs, family),
         decided=any(mix.is_decided for mix in answer.mixes),
         races=[
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))

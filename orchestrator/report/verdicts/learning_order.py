@@ -19,7 +19,7 @@ HALFWAY = 0.5
 """A task is halfway learned at this share of the way from its constant answer's score to 1."""
 ALIKE = 0.01
 """Entropies (in nats) that differ by less count as equal."""
-FEWEST = 5
+FEWEST_RUNS = 5
 """Minimum number of runs with an order. With fewer, even a unanimous order could be chance at the 90% level."""
 
 Steps = Mapping[str, float]
@@ -54,8 +54,11 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> Judgment
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy))]
-    if len(orders) < FEWEST:
-        return f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST} are needed", Agreement.UNDECIDED
+    if len(orders) < FEWEST_RUNS:
+        return (
+            f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST_RUNS} are needed",
+            Agreement.UNDECIDED,
+        )
     from scipy.stats import binomtest
 
     count = sum(order > 0 for order in orders)

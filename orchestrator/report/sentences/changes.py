@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space, names
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 

@@ -18,7 +18,7 @@ LEVEL_RISE = 0.1
 """Minimum distance of a printed level above the floor."""
 LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 """Verdicts on transitions that have a size."""
-UNKNOWN = "not located"
+NOT_LOCATED = "not located"
 """A transition without an estimate or bounds."""
 FEW = 3
 """If at most this many runs ended and none learned, the answer gives their number in place of a bound."""
@@ -51,7 +51,7 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
         return f"between {least} and {most}"
     if least:
         return f"at least {least}"
-    return f"at most {most}" if most else UNKNOWN
+    return f"at most {most}" if most else NOT_LOCATED
 
 
 def size_words(answer: Answer, transition: Transition) -> str:
@@ -64,7 +64,7 @@ def size_words(answer: Answer, transition: Transition) -> str:
         return f"levels off at {asymptote_words(transition)} (transition of what it reaches: {words})"
     if few := _few_unlearned(answer, transition, smallest.size, largest.size):
         return few
-    return words if words != UNKNOWN else _learned_at(answer, transition, smallest.size)
+    return words if words != NOT_LOCATED else _learned_at(answer, transition, smallest.size)
 
 
 def asymptote_words(transition: Transition) -> str:
@@ -80,7 +80,7 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
     if few := _few_unlearned(answer, task.transition, smallest.total, largest.total):
         return few
     words = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
-    return words if words != UNKNOWN else _learned_at(answer, task.transition, smallest.total)
+    return words if words != NOT_LOCATED else _learned_at(answer, task.transition, smallest.total)
 
 
 def _few_unlearned(answer: Answer, transition: Transition, smallest: float, largest: float) -> str:
@@ -104,7 +104,7 @@ def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
     least = answer.tested(transition)[0].size
     first = [point for point in transition.points if point.size == least]
     learned = first and all(answer.has_learned(point) for point in first)
-    return f"{answer.words.learned} at {exact(smallest)}" if learned else UNKNOWN
+    return f"{answer.words.learned} at {exact(smallest)}" if learned else NOT_LOCATED
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -129,7 +129,7 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
     known = size_words(answer, transition)
-    return f"{name}: transition {UNKNOWN}{'' if known == UNKNOWN else f', {known}'}"
+    return f"{name}: transition {NOT_LOCATED}{'' if known == NOT_LOCATED else f', {known}'}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, GivenUp, MixAnswer
 from orchestrator.report.conclusions import Conclusion, Obstacle, conclusion_of, learned_by_half, unplaced
-from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
+from orchestrator.report.sentences.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.system.text import bare, counted, exact, listed

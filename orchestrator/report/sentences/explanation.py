@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
-from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
+from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.transitions import MOST_LISTED, called, disagreement_words, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import NOTHING_BETTER
