@@ -1,7 +1,7 @@
 """Small Bayesian model of the probability that a run learns, by size.
 
-The posterior is over logistic curves with lapses. It predicts single runs: the evidence uses the predictions, and the
-searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.estimate`.
+The posterior is over logistic curves with lapses. The evidence uses its predictions of single runs, and the searcher
+draws curves from it. Estimates of transitions come from :mod:`orchestrator.transition.estimate`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ MidpointRange = tuple[float, float, int]
 
 
 class Surrogate:
-    """Posterior of one mix. Midpoints are at most ``reach`` from the size ``around``, and ``spread`` is the standard
-    deviation of their normal prior, both in ln size. The default prior is flat."""
+    """Posterior of one mix.
+
+    Args:
+        around: Size in the middle of the midpoints.
+        reach: Maximum distance of a midpoint from ``around``, in ln size.
+        spread: Standard deviation of the normal prior of midpoints, in ln size. By default the prior is flat.
+    """
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
         middle = math.log(around)
@@ -51,7 +56,7 @@ class Surrogate:
 
     def branch(self) -> Surrogate:
         """Return an independent copy."""
-        other = copy.copy(self)
+        other = copy.copy(self)  # The midpoints never change, so copies share them.
         other._log_weights = self._log_weights.copy()
         return other
 
@@ -62,11 +67,12 @@ class Surrogate:
     def draw(self, sizes: Sequence[float], uniform: Floats) -> Floats:
         """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes."""
         cumulative = np.cumsum(self.weights())
-        places = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
-        drawn: Floats = _table(self._grid, tuple(sizes)).take(places, axis=0)
+        index = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
+        drawn: Floats = _table(self._grid, tuple(sizes)).take(index, axis=0)
         return drawn
 
     def weights(self) -> Floats:
+        """Return the posterior probability of each curve."""
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
         weights /= weights.sum()
         return weights
@@ -77,8 +83,8 @@ class Surrogate:
 
     def crossings(self, share: float) -> Floats:
         """Return the ln size at which each curve reaches a share of its top."""
-        place_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
-        return np.repeat(place_MK.ravel(), len(LAPSES))
+        crossing_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
+        return np.repeat(crossing_MK.ravel(), len(LAPSES))
 
 
 @lru_cache(maxsize=4096)
@@ -103,6 +109,6 @@ def _table(grid: MidpointRange, sizes: tuple[float, ...]) -> Floats:
 
 
 def _frozen(values: Floats) -> Floats:
-    """Return an array that several callers share, so that none can change it."""
+    """Make an array read-only and return it, because several callers share it."""
     values.setflags(write=False)
     return values
