@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
-from orchestrator.report.sentences.findings import conditions, estimate_words, evidence_words
+from orchestrator.report.sentences.findings import conditions, estimate_text, evidence_text
 from orchestrator.report.sentences.next_step import NextStep
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
 from orchestrator.transition.types import CONFIDENCE, LEVEL
@@ -54,13 +54,13 @@ def answer_table(answer: Answer) -> AnswerTable:
 def render(answer: Answer, step: NextStep | None = None) -> Group:
     """Return the answer for a terminal: findings, evidence, estimated factors, the table, and what qualifies them."""
     table = answer_table(answer)
-    estimates = "" if answer.recipes else estimate_words(answer, decided=True)
+    estimates = "" if answer.recipes else estimate_text(answer, decided=True)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))
     return Group(
         *(Text(sentence, style="bold") for sentence in finding(answer)),
-        *(Text(sentence) for sentence in (evidence_words(answer), estimates) if sentence),
+        *(Text(sentence) for sentence in (evidence_text(answer), estimates) if sentence),
         Text(table.head, style="dim"),
         grid,
         *(Text(condition, style="yellow") for condition in conditions(answer)),

@@ -37,7 +37,7 @@ Structures = dict[str, bool]
 """The structures in one run. The value is True if there are too few items to exclude chance."""
 
 
-def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
+def structure_paragraphs(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
     """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
     It counts runs with results of the probe ``separation``. Without any, return an empty tuple.

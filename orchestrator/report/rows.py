@@ -12,8 +12,8 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.sentences.costs import bad_runs
-from orchestrator.report.sentences.findings import compared_words
-from orchestrator.report.sentences.transitions import count_words, size_words
+from orchestrator.report.sentences.findings import compared_text
+from orchestrator.report.sentences.transitions import count_text, size_text
 from orchestrator.space.runs import Run
 from orchestrator.transition.types import Estimate
 
@@ -37,9 +37,9 @@ class Row:
     Attributes:
         label: Name of the answer, if several are compared.
         name: The mix, or ``prod in add+prod`` for a task that is not the target.
-        runs_words: Number of runs, such as ``12 (1 diverged, 2 failed)``, ``""`` for a task that is not the target.
-        size_words: The transition as text, on the size axis.
-        count_words: The same in parameters.
+        runs_text: Number of runs, such as ``12 (1 diverged, 2 failed)``, ``""`` for a task that is not the target.
+        size_text: The transition as text, on the size axis.
+        count_text: The same in parameters.
         compared: The target's comparison with the baseline, ``""`` without a baseline.
         conclusion: What that comparison shows, None if it is undecided.
     """
@@ -52,16 +52,16 @@ class Row:
     mix: str
     name: str
     is_target: bool
-    runs_words: str
-    size_words: str
-    count_words: str
+    runs_text: str
+    size_text: str
+    count_text: str
     compared: str
     conclusion: Conclusion | None
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
         """Cells in a table of answers: mix, size, parameters and runs."""
-        return self.name, self.size_words, self.count_words, self.runs_words
+        return self.name, self.size_text, self.count_text, self.runs_text
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by their names in exported tables and in MLflow."""
@@ -96,7 +96,7 @@ class Row:
             "synergy": ratio and ratio.value,
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,
-            "words": self.size_words,
+            "words": self.size_text,
             "asymptote": transition.asymptote,
             "p_levels_off": transition.p_levels_off,
         }
@@ -115,10 +115,10 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
                     *(label, mix, task, *answer.tested(task.transition), mix.mix),
                     name=mix.mix if is_target else f"{task.task} in {mix.mix}",
                     is_target=is_target,
-                    runs_words=runs if is_target else "",
-                    size_words=size_words(answer, task.transition),
-                    count_words=count_words(answer, task),
-                    compared=compared_words(answer, mix) if is_target else "",
+                    runs_text=runs if is_target else "",
+                    size_text=size_text(answer, task.transition),
+                    count_text=count_text(answer, task),
+                    compared=compared_text(answer, mix) if is_target else "",
                     conclusion=conclusion_of(answer, mix) if is_target else None,
                 )
             )

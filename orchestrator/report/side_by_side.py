@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.sentences.findings import outcome_words, sentences
+from orchestrator.report.sentences.findings import outcome_text, sentences
 from orchestrator.system.text import counted
 from orchestrator.transition.scaling import PlacedTransition, Scaling, scaling
 from orchestrator.transition.types import Verdict
@@ -63,7 +63,7 @@ def comparison_sentences(compared: Sequence[LabeledAnswer], kind: str) -> list[s
                 )
                 continue
             mixes = (mix.mix, answer.baseline_of(mix).mix)
-            outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_words(answer, mix)
+            outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_text(answer, mix)
     same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [*(_sentence(*mixes, by_name, kind) for mixes, by_name in outcomes.items()), *repeated]
@@ -106,7 +106,7 @@ def mix_scalings(compared: Sequence[LabeledAnswer]) -> dict[str, Scaling | None]
     return {mix: _law(compared, mix, rng) for mix in first if all(mix in mixes for mixes in others)}
 
 
-def scaling_words(compared: Sequence[LabeledAnswer]) -> Iterator[str]:
+def scaling_text(compared: Sequence[LabeledAnswer]) -> Iterator[str]:
     """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
     name = compared[0].along.rpartition(".")[2]
     axis = compared[0].answer.size_axis

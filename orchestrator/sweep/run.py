@@ -28,7 +28,7 @@ from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
-from orchestrator.report.sentences.findings import looks_words
+from orchestrator.report.sentences.findings import looks_text
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
@@ -298,7 +298,7 @@ def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpe
     looks = {mix: own for mix, own in count_earlier_looks(spec, home).items() if mix not in continued}
     for mix, own in looks.items():
         shown = f" ({first_of(own.sweep_ids)})" if own.sweep_ids else ""
-        log.info(f"{looks_words(mix, spec.baseline_of(spec.mix_named[mix]).name, own.count)}{shown}")
+        log.info(f"{looks_text(mix, spec.baseline_of(spec.mix_named[mix]).name, own.count)}{shown}")
     counts = {mix: own.count for mix, own in looks.items()} | {mix: count for mix, count in continued.items() if count}
     return spec.checked().substitute(looks=counts)
 

@@ -152,7 +152,7 @@ class ScriptLearner(PointLearner):
             best = max(best, self._last_step)
             if failures > RESTARTS:
                 times = f"was killed {failures} times without a new evaluation"
-                raise self._failed(f"{times}, the last time {_signal_words(ended)}")
+                raise self._failed(f"{times}, the last time {_signal_text(ended)}")
 
     def _points_of(self, log: LogReader) -> Iterator[TimedPoint]:
         """Start a process and yield its points until it ends."""
@@ -316,7 +316,7 @@ class ScriptLearner(PointLearner):
             lines = "\n".join(self._output.last_lines(LAST_LINES))
             if any(words in lines for words in OUT_OF_MEMORY):
                 raise MemoryError(f"{self._title} ran out of memory: {self._last_line}")
-            raise self._failed(_signal_words(ended))
+            raise self._failed(_signal_text(ended))
         if not self._points:
             raise self._broken(f"ended with exit code 0 and without an evaluation: {self._reader.missing()}")
         steps = [0, *(one.point.step for one in self._points)]
@@ -346,7 +346,7 @@ class ScriptLearner(PointLearner):
         return BrokenFamilyError(f"the script {self._title} ({where}) {what}")
 
 
-def _signal_words(ended: ScriptExit) -> str:
+def _signal_text(ended: ScriptExit) -> str:
     if ended.code is None:
         return "by an unknown signal"
     if ended.code < 0:

@@ -14,7 +14,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.sentences.findings import compared_words
+from orchestrator.report.sentences.findings import compared_text
 from orchestrator.report.side_by_side import LabeledAnswer, finding, recipes_of
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, exact
@@ -77,7 +77,7 @@ def forest_figure(compared: Sequence[LabeledAnswer], title: str = "", width_in: 
         lines += [(row.mix, row) for row in group]
         for mix in entry.answer.compared:
             name = f"{mix.mix} vs {entry.answer.baseline_of(mix).mix}"
-            lines.append((name, compared_words(entry.answer, mix)))
+            lines.append((name, compared_text(entry.answer, mix)))
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN, width_in)
     axes = figure.subplots()
     for place, (name, row) in enumerate(lines):
@@ -93,7 +93,7 @@ def forest_figure(compared: Sequence[LabeledAnswer], title: str = "", width_in: 
             bar = bar_of(row.task.total, row.task.transition.verdict, smallest, largest)
             if bar is not None and row.answer.runs:
                 draw_bar(axes, bar, place, styles[row.mix][0], span)
-            text = row.size_words if bar is None else row.count_words
+            text = row.size_text if bar is None else row.count_text
             axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
     axes.set(xscale="log", xlim=span, ylim=(len(lines) - 0.4, -0.7))
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from orchestrator.report.answer import Answer, Count
 from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.figures import style
-from orchestrator.report.sentences.findings import compared_words
-from orchestrator.report.sentences.transitions import LOCATED, size_words
+from orchestrator.report.sentences.findings import compared_text
+from orchestrator.report.sentences.transitions import LOCATED, size_text
 from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
@@ -248,13 +248,13 @@ def _rows(answer: Answer, *, narrow: bool) -> list[FigureRow]:
     styles = styles_of(mix.mix for mix in answer.mixes)
     width = NARROW_NAME_CHARACTERS if narrow else NAME_CHARACTERS
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
-    made = [FigureRow(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
+    made = [FigureRow(mix, size_text(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
         conclusion = conclusion_of(answer, mix)
         if conclusion is not None:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
-            made.append(FigureRow(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), conclusion))
+            made.append(FigureRow(name, compared_text(answer, mix), (series[baseline], series[mix.mix]), conclusion))
     return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 

@@ -20,9 +20,9 @@ from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
+from orchestrator.report.probe_findings import probe_notes, probe_points, structure_paragraphs
 from orchestrator.report.races import speed_ups
-from orchestrator.report.sentences.changes import changed_words
+from orchestrator.report.sentences.changes import changed_text
 from orchestrator.report.sentences.costs import cost
 from orchestrator.report.sentences.explanation import WAITING, all_caveats, how_sure, next_paragraph
 from orchestrator.report.sentences.next_step import command_of, next_step
@@ -70,7 +70,7 @@ def page(
         state=state,
         failure=failure,
         imported_runs=sum(run.is_imported for run in runs),
-        changes=changed_words(spec),
+        changes=changed_text(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
         answer=answer,
@@ -81,7 +81,7 @@ def page(
         command=command_of(sweep, step) if step is not None and step.overrides else "",
         words=answer.words,
         figures=_figures(spec, answer, runs),
-        structure_paragraphs=structure_words(answer, runs, family),
+        structure_paragraphs=structure_paragraphs(answer, runs, family),
         decided=any(mix.is_decided for mix in answer.mixes),
         races=[
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))

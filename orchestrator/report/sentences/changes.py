@@ -16,7 +16,7 @@ ANY_MACHINE = Hardware(1, 1)
 """Any hardware will do, because it does not change a profile that is chosen by name."""
 
 
-def changed_words(spec: SweepSpec) -> str:
+def changed_text(spec: SweepSpec) -> str:
     """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``, or ``""``."""
     shipped = _shipped(spec.name, spec.profile, spec.variant)
     if shipped is None or shipped.family != spec.family:  # A space that only shares its name with a shipped one.

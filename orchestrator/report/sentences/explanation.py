@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.sentences.changes import changed_words
-from orchestrator.report.sentences.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.findings import by_size_lines, caveats, estimate_text, evidence_text, sentences
 from orchestrator.report.sentences.next_step import next_step
-from orchestrator.report.sentences.transitions import MOST_LISTED, called, disagreement_words, verdict_line
+from orchestrator.report.sentences.transitions import MOST_LISTED, called, disagreement_text, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import NOTHING_BETTER
@@ -42,7 +42,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
     """Return a sweep in plain words. ``state`` is the state of the sweep in one word, and ``failure`` why it failed."""
     ends = dict.fromkeys(exact(answer.counts[place].size) for place in (0, -1))
     sizes = f"{answer.size_axis} {' to '.join(ends)}"
-    changes = "; ".join(filter(None, (sizes, changed_words(spec))))
+    changes = "; ".join(filter(None, (sizes, changed_text(spec))))
     mixes = listed([called(mix) for mix in answer.mixes])
     question = Paragraph(
         "Asked",
@@ -67,7 +67,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
     return (
         question,
         Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings, tuple(own)),
-        sure._replace(text=f"{sure.text} {PAIR}") if evidence_words(answer) else sure,
+        sure._replace(text=f"{sure.text} {PAIR}") if evidence_text(answer) else sure,
         *more,
         *([Paragraph("Caveats", "", lines)] if lines else []),
         *_failed(failure),
@@ -94,10 +94,10 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     if len(runs) > MOST_LISTED:
         per_mix = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
         runs = [f"{sum(counts)}, {per_mix} per mix"]
-    parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
+    parts = [evidence_text(answer), estimate_text(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     by_size = by_size_lines(answer)
-    disagreement = disagreement_words(answer)
+    disagreement = disagreement_text(answer)
     return (
         sure,
         *([Paragraph("By size", BY_SIZE, by_size)] if by_size else ()),

@@ -67,11 +67,11 @@ def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion)
     words = answer.words
     models = f"{words.run}s"
     place = conclusion.place
-    at = _place_words(answer, place)
-    larger = _larger_words(answer, mix, conclusion)
+    at = _place_text(answer, place)
+    larger = _larger_text(answer, mix, conclusion)
     if conclusion.is_about_parameters:
         factor = _certified(answer, mix, " times")
-        text = f"{mix_name} needs {outcome_words(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
+        text = f"{mix_name} needs {outcome_text(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
         counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
     more = "more" if conclusion.direction is Direction.FEWER else "less"
@@ -84,10 +84,10 @@ def _contrary_sentence(answer: Answer, conclusion: Conclusion) -> tuple[str, ...
     if conclusion.contrary is None:
         return ()
     counts = f"{conclusion.contrary.mix} against {conclusion.contrary.baseline}"
-    return (f"At {_place_words(answer, conclusion.contrary)} it is the other way around: {counts}.",)
+    return (f"At {_place_text(answer, conclusion.contrary)} it is the other way around: {counts}.",)
 
 
-def _larger_words(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
+def _larger_text(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
     """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
     comparison = mix.comparison
     if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
@@ -98,7 +98,7 @@ def _larger_words(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str
     return f"; {larger}, {certifying.mix} against {certifying.baseline}"
 
 
-def _place_words(answer: Answer, pairs: Tallies) -> str:
+def _place_text(answer: Answer, pairs: Tallies) -> str:
     return _size_range(answer, sorted({*pairs.mix.sizes, *pairs.baseline.sizes}))
 
 
@@ -107,21 +107,21 @@ def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
     return f"{answer.size_axis} {exact(sizes[0])}" + (f" to {exact(sizes[-1])}" if len(sizes) > 1 else "")
 
 
-def compared_words(answer: Answer, mix: MixAnswer) -> str:
+def compared_text(answer: Answer, mix: MixAnswer) -> str:
     """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
     if not mix.is_compared:
         return ""
     comparison = mix.comparison
-    outcome = outcome_words(answer, mix)
+    outcome = outcome_text(answer, mix)
     conclusion = conclusion_of(answer, mix)
     if comparison is None or not comparison.equal.pairs:
         return outcome
     if conclusion is not None and not conclusion.is_about_parameters:
-        outcome += f" at {_place_words(answer, conclusion.place).removeprefix(f'{answer.size_axis} ')}"
+        outcome += f" at {_place_text(answer, conclusion.place).removeprefix(f'{answer.size_axis} ')}"
     return f"{_certified(answer, mix, 'x') or outcome} ({odds(_shown_evidence(comparison))})"
 
 
-def outcome_words(answer: Answer, mix: MixAnswer) -> str:
+def outcome_text(answer: Answer, mix: MixAnswer) -> str:
     """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
     comparison = mix.comparison
     words = answer.words
@@ -157,7 +157,7 @@ def _shown_evidence(comparison: Comparison) -> float:
     return comparison.evidence if comparison.decided is None else comparison.highest
 
 
-def evidence_words(answer: Answer) -> str:
+def evidence_text(answer: Answer) -> str:
     """Return the evidence of each comparison and its meaning, or ``""`` without pairs."""
     compared = {called(mix): mix.comparison for mix in answer.mixes}
     counts = {name: pairs for name, pairs in compared.items() if pairs is not None and pairs.equal.pairs}
@@ -201,11 +201,11 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
             learned = f"{part.tallies.mix} {mix_name} and {part.tallies.baseline} {baseline_name} {answer.words.run}s"
             evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
             line = f"{_size_range(answer, part.sizes)}: {learned} {answer.words.learned}; {evidence}"
-            lines.append(line + difference_words(answer, mix, part.sizes))
+            lines.append(line + difference_text(answer, mix, part.sizes))
     return tuple(lines)
 
 
-def difference_words(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
+def difference_text(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
     """Return the mean difference of scores in the pairs of these sizes, ``; accuracy .12 higher on average``. It says
     more than the number of runs that learned where nearly all or none did."""
     of_mix, of_baseline = (
@@ -220,7 +220,7 @@ def difference_words(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> st
     return f"; {answer.words.score} {size} {'higher' if mean >= 0 else 'lower'} on average"
 
 
-def estimate_words(answer: Answer, *, decided: bool = False) -> str:
+def estimate_text(answer: Answer, *, decided: bool = False) -> str:
     """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known."""
     parts = []
     for mix in answer.compared:
@@ -235,7 +235,7 @@ def estimate_words(answer: Answer, *, decided: bool = False) -> str:
     return f"Best estimate (not tested by pairs): {'; '.join(parts)}." if parts else ""
 
 
-def factor_words(ratio: Synergy | None) -> str:
+def factor_text(ratio: Synergy | None) -> str:
     """Return an estimated factor with its interval, ``1.2x fewer [1.5x more, 2.1x fewer]``, or ``""`` if unknown."""
     if ratio is None or ratio.value is None:
         return ""
@@ -258,11 +258,11 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", failed_means)):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
-    lines += [late_words(called(mix), mix.given_up, answer.words.learned) for mix in answer.mixes if mix.given_up]
+    lines += [late_text(called(mix), mix.given_up, answer.words.learned) for mix in answer.mixes if mix.given_up]
     return tuple(lines)
 
 
-def late_words(name: str, given_up: GivenUp, learned: str) -> str:
+def late_text(name: str, given_up: GivenUp, learned: str) -> str:
     """Return how many runs of a mix were given up, and how many of those that trained to the end ``learned``."""
     text = f"{counted(given_up.runs, 'run')} of {name} {'was' if given_up.runs == 1 else 'were'} given up early"
     if not given_up.whole:
@@ -271,7 +271,7 @@ def late_words(name: str, given_up: GivenUp, learned: str) -> str:
     return f"{text}. {given_up.whole} of them trained to the end, and {given_up.late} {learned} late{as_given_up}."
 
 
-def looks_words(mix: str, baseline: str, looks: int) -> str:
+def looks_text(mix: str, baseline: str, looks: int) -> str:
     """Return how many earlier sweeps analyzed runs of a comparison, and what that does to its odds."""
     many = "an earlier sweep has" if looks == 1 else f"{looks} earlier sweeps have"
     runs = f"some of these runs of {mix} and {baseline}"
@@ -285,9 +285,9 @@ def conditions(answer: Answer) -> tuple[str, ...]:
     caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
-    open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_words(answer, mix)))
+    open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_text(answer, mix)))
     seen = [
-        f"{looks_words(called(mix), called(answer.baseline_of(mix)), mix.comparison.looks)}."
+        f"{looks_text(called(mix), called(answer.baseline_of(mix)), mix.comparison.looks)}."
         for mix in answer.compared
         if mix.comparison is not None and mix.comparison.looks
     ]
@@ -303,10 +303,10 @@ def conditions(answer: Answer) -> tuple[str, ...]:
 def two_levels(answer: Answer) -> tuple[str, ...]:
     """Return why a mix has a transition although none of its runs learned, a line per such mix. It explains words, and
     says nothing about the runs, so it is not a condition, which files of answers repeat."""
-    return tuple(line for mix in answer.mixes if (line := _two_levels_words(answer, mix)))
+    return tuple(line for mix in answer.mixes if (line := _two_levels_text(answer, mix)))
 
 
-def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
+def _two_levels_text(answer: Answer, mix: MixAnswer) -> str:
     transition = mix.target.transition
     if mix.learned or not transition.is_located or transition.verdict is Verdict.LEVELS_OFF:
         return ""
@@ -316,7 +316,7 @@ def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
     return f"{called(mix)} has a transition, at {reached}, but no {answer.words.run} {learned}, which takes {perfect}."
 
 
-def open_words(answer: Answer, mix: MixAnswer) -> str:
+def open_text(answer: Answer, mix: MixAnswer) -> str:
     """Return why a decided comparison says nothing about parameters, or ``""``."""
     conclusion = conclusion_of(answer, mix)
     if conclusion is None or conclusion.obstacle is None:
@@ -326,14 +326,14 @@ def open_words(answer: Answer, mix: MixAnswer) -> str:
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
-        Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, conclusion.direction)))),
+        Obstacle.UNPLACED: _unplaced_text(list(map(called, unplaced(answer, mix, conclusion.direction)))),
         Obstacle.OVERLAP: "the intervals of their transitions overlap",
     }[conclusion.obstacle]
     needs = f"needs {conclusion.direction} {answer.words.parameters} than {baseline_name}"
     return f"Whether {mix_name} {needs} is open: {why}."
 
 
-def _unplaced_words(names: list[str]) -> str:
+def _unplaced_text(names: list[str]) -> str:
     if len(names) == 1:
         return f"the transition of {names[0]} is not located"
     return f"the transitions of {listed(names)} are not located" if names else ""

@@ -54,25 +54,25 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
     return f"at most {most}" if most else NOT_LOCATED
 
 
-def size_words(answer: Answer, transition: Transition) -> str:
+def size_text(answer: Answer, transition: Transition) -> str:
     """Return a transition on the size axis, or what is known: ``34.4 [29.5, 44]``, ``above 64``, ``learned at 8``."""
     smallest, largest = answer.tested(transition)
     words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
         return f"{words} (a constant answer scores {transition.floor:.2f})"
     if transition.verdict is Verdict.LEVELS_OFF:
-        return f"levels off at {asymptote_words(transition)} (transition of what it reaches: {words})"
+        return f"levels off at {asymptote_text(transition)} (transition of what it reaches: {words})"
     if few := _few_unlearned(answer, transition, smallest.size, largest.size):
         return few
     return words if words != NOT_LOCATED else _learned_at(answer, transition, smallest.size)
 
 
-def asymptote_words(transition: Transition) -> str:
+def asymptote_text(transition: Transition) -> str:
     """Return the mean score that large models reach, ``.8`` or ``.75``."""
     return f"{transition.asymptote or 0.0:.2g}".removeprefix("0")
 
 
-def count_words(answer: Answer, task: TaskAnswer) -> str:
+def count_text(answer: Answer, task: TaskAnswer) -> str:
     """Return a transition in trainable parameters, or ``-`` for a verdict without a size."""
     if task.transition.verdict is Verdict.NEAR_FLOOR:
         return "-"
@@ -117,10 +117,10 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if not mix.runs:
         return f"{name} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
-        return f"{name}: transition at {axis} {size_words(answer, transition)}"
+        return f"{name}: transition at {axis} {size_text(answer, transition)}"
     if transition.verdict is Verdict.LEVELS_OFF:
         words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
-        return f"{name} levels off at {asymptote_words(transition)}: transition of what it reaches at {axis} {words}"
+        return f"{name} levels off at {asymptote_text(transition)}: transition of what it reaches at {axis} {words}"
     if transition.verdict is Verdict.ABOVE:
         return f"{name} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:
@@ -128,7 +128,7 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.NEAR_FLOOR:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
-    known = size_words(answer, transition)
+    known = size_text(answer, transition)
     return f"{name}: transition {NOT_LOCATED}{'' if known == NOT_LOCATED else f', {known}'}"
 
 
@@ -172,7 +172,7 @@ def _counts(shares: Sequence[SizeShare]) -> str:
     return ", ".join([*below, *counts, *above])
 
 
-def disagreement_words(answer: Answer) -> str:
+def disagreement_text(answer: Answer) -> str:
     """Return seeds that disagree with others of their size: ``add 3/4 at 64 (not seed 3)``, or ``""``."""
     parts = []
     for mix in answer.mixes:

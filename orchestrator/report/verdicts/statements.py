@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.conclusions import Obstacle, conclusion_of
-from orchestrator.report.sentences.findings import compared_words, factor_words
-from orchestrator.report.sentences.transitions import size_words
+from orchestrator.report.sentences.findings import compared_text, factor_text
+from orchestrator.report.sentences.transitions import size_text
 from orchestrator.report.side_by_side import LabeledAnswer, mix_scalings
 from orchestrator.report.verdicts.agreement import Agreement, Judgment
 from orchestrator.report.verdicts.learning_order import halfway_steps, judge_order
@@ -114,7 +114,7 @@ def _judge_number(expected: Expectation, mix: MixAnswer, results: _Results) -> J
 def _judge_transition(expected: Expectation, mix: MixAnswer, results: _Results) -> Judgment:
     """Judge whether a mix has a transition at or below the largest size."""
     transition = mix.target.transition
-    result = f"{results.answer.size_axis} {size_words(results.answer, transition)}"
+    result = f"{results.answer.size_axis} {size_text(results.answer, transition)}"
     agreement = WITHIN.get(transition.verdict, Agreement.UNDECIDED)
     return _with_control(expected, mix, results.answer, result, agreement)
 
@@ -124,9 +124,9 @@ def _judge_comparison(expected: Expectation, mix: MixAnswer, results: _Results) 
     if not mix.is_compared:
         return None
     answer = results.answer
-    size, baseline_size = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
-    result = f"{answer.size_axis} {size} against {baseline_size}: {compared_words(answer, mix)}"
-    if estimate := factor_words(mix.synergy):
+    size, baseline_size = (size_text(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
+    result = f"{answer.size_axis} {size} against {baseline_size}: {compared_text(answer, mix)}"
+    if estimate := factor_text(mix.synergy):
         result += f", estimate {estimate}"
     return _with_control(expected, mix, answer, result, _agreement(expected, answer, mix))
 
@@ -149,7 +149,7 @@ def _with_control(expected: Expectation, mix: MixAnswer, answer: Answer, result:
         is_same_recipe = (expected.control, mix.recipe) == (control.plain, control.recipe)
         is_control = expected.control == control.mix or is_same_recipe
         if is_control and WITHIN.get(control.target.transition.verdict) is not Agreement.AGREES:
-            size = size_words(answer, control.target.transition)
+            size = size_text(answer, control.target.transition)
             return f"{result}; its control, {control.mix}, was not learned: {size}", Agreement.UNDECIDED
     return result, agreement
 
