@@ -18,10 +18,10 @@ from orchestrator.transition.types import Point
 
 
 def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
-    """Return a function that says what a run shows the sweep's searcher.
+    """Return a function that returns the result of a run for the sweep's searcher.
 
-    A search weighs sizes by what their runs cost. Measured seconds would make it request other runs on a busy machine,
-    and on another one, so a family that knows the speed of a core predicts them
+    A search weighs sizes by the cost of their runs. With measured seconds, it would request other runs on a busy or
+    different machine. If the family knows the speed of a core, the cost is therefore the predicted number of seconds
     (:func:`orchestrator.jobs.timetable.typical_seconds`).
     """
     family = spec.make_family()
@@ -38,8 +38,12 @@ def search_points(spec: SweepSpec) -> Callable[[Run], Point | None]:
 
 
 def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Comparison]:
-    """Return the comparisons of a sweep by mix, from its blocks and the runs that are evidence. Baselines and
-    methods without blocks have none."""
+    """Return the comparisons of a sweep by mix. Baselines have none, and methods without blocks have none.
+
+    Args:
+        blocks: The sweep's blocks, in the order of request.
+        runs: The runs that count for its answer.
+    """
     results = {run.request: run.point(spec.target) for run in runs}
     error = spec.search.settings.get("error", ERROR)
     learned = learned_runs(results, spec.search.settings.get("learned", LEARNED))
@@ -56,9 +60,9 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
 
 
 def shortfalls(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -> dict[str, Shortfall]:
-    """Return, by mix, why comparisons of a sweep cannot be decided any more within their budget.
+    """Return, by mix, why comparisons of a sweep can no longer be decided within their budget.
 
-    A comparison that could have been decided, and has used up its budget, is left out: it is simply undecided.
+    The result omits a comparison that could have been decided but has used up its budget. It is simply undecided.
     """
     searcher = searcher_of(spec, blocks)
     if not isinstance(searcher, Pairs):  # Other methods have no budget that could run out.

@@ -35,16 +35,17 @@ SCRIPT_CODE = "script.code_hash"
 def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
     """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
 
-    Keys that do not change results are left out. So are tuned values if both sweeps have the same tuning and one has
-    not been tuned yet, because it would find the same values.
+    Keys that do not change results are omitted. Tuned values are omitted if both sweeps have the same tuning and one of
+    them was not tuned yet, because tuning would find the same values.
     """
-    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
+    values = flatten(spec.to_dict())
+    other_values = flatten(other.to_dict())
     same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
     ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
     return {
-        key: (one.get(key), two.get(key))
-        for key in one | two
-        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
+        key: (values.get(key), other_values.get(key))
+        for key in values | other_values
+        if not {key, key.split(".")[0]} & ignored and values.get(key) != other_values.get(key)
     }
 
 
@@ -52,7 +53,7 @@ def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
     """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
     return first_of(
         [
-            "the code of its script" if key == SCRIPT_CODE else f"{key} (now {mine!r}, was {theirs!r})"
-            for key, (mine, theirs) in sorted(different.items())
+            "the code of its script" if key == SCRIPT_CODE else f"{key} (now {new!r}, was {old!r})"
+            for key, (new, old) in sorted(different.items())
         ]
     )

@@ -1,6 +1,6 @@
-"""Statements about a search space, with their sources, to compare finished sweeps with.
+"""Statements about a search space and their sources, which finished sweeps are compared with.
 
-They are in the space's file under ``expects:``, and ``like`` does not inherit them. For the verdicts, see
+They are in the space's file under ``expects:``. ``like`` does not inherit them. For the verdicts, see
 :mod:`orchestrator.report.verdicts.statements`.
 """
 
@@ -17,7 +17,7 @@ from orchestrator.space.overlays import Values
 from orchestrator.system.strict import STRICT
 
 Finds = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
-# Findings by what they are about. The only other finding is ``transition``.
+# Findings by their subject. The only other finding is ``transition``.
 LAW_FINDINGS = ("exponent below",)
 """Findings about all variants of a space."""
 PROBE_FINDINGS = ("higher", "lower")
@@ -90,7 +90,7 @@ class Expectation(BaseModel):
         return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
-        """Return True if the statement is about this variant, ``""`` for a space without variants."""
+        """Return True if the statement is about this variant. A space without variants has the variant ``""``."""
         return fnmatchcase(variant, self.variant)
 
 
@@ -104,4 +104,4 @@ def expectations_of(file: Values) -> tuple[Expectation, ...]:
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
     """Return the statements about this variant, without statements about all variants together."""
-    return [one for one in expected if one.finds not in LAW_FINDINGS and one.is_about(variant)]
+    return [statement for statement in expected if statement.finds not in LAW_FINDINGS and statement.is_about(variant)]

@@ -18,13 +18,13 @@ class Run:
     """A run that ended.
 
     Attributes:
-        request: What the sweep asked for. It says whether the run is evidence.
-        config: What was trained.
+        request: The sweep's request for the run.
+        config: The configuration of the model and its training.
         key: Hash of everything that changes the result.
-        directory: Its files. A failed run has none on disk.
-        trained_for: "" if the run was trained for this entry of the journal, otherwise the id of the sweep that it was
-            trained for, which can be this sweep if two arms share the run.
-        at: When it ended or was found (ISO 8601), or "".
+        directory: Directory of the run's files. A failed run has none on disk.
+        trained_for: Id of the sweep for which the run was trained. It can be this sweep if two arms share the run.
+            Empty if the run was trained for this entry of the journal.
+        at: Time when the run ended or was found (ISO 8601), or an empty string.
     """
 
     request: Request
@@ -42,18 +42,23 @@ class Run:
 
     @property
     def counts_for_answer(self) -> bool:
-        """True if the run counts for an answer: it was requested as evidence (:attr:`Request.is_full`). A failed
-        run also counts, but has no :meth:`point`."""
+        """True if the run counts for an answer, because it trains to the end of its arm (:attr:`Request.is_full`).
+
+        A failed run also counts, but has no :meth:`point`.
+        """
         return self.request.is_full
 
     @property
     def is_finished(self) -> bool:
-        """True if the model and its training are typical of the size: evidence that was trained to its end."""
+        """True if the run counts for an answer and has finished, neither diverged nor failed. Probes and verdicts only
+        use such runs, because their models are typical of the size."""
         return self.counts_for_answer and self.outcome.status is Status.FINISHED
 
     def point(self, task: str) -> Point | None:
-        """Return what the run shows about a task, for searchers and answers, or None if it failed. A diverged run did
-        not learn: it is at its floor."""
+        """Return the run's result on a task, for searchers and answers, or None if the run failed.
+
+        A diverged run did not learn, so its accuracy is the floor.
+        """
         outcome = self.outcome
         if outcome.status is Status.FAILED:
             return None
@@ -68,9 +73,9 @@ class RunInTraining:
     """A run that has begun but not ended.
 
     Attributes:
-        curve: Evaluations so far, the last of them last. The driver of a sweep has only the last.
-        steps: Largest number of steps of the run, or 0 if it is unknown.
-        left_s: Seconds left at most, or None if that is unknown.
+        curve: Evaluations so far, in order. The driver of a sweep has only the last one.
+        steps: Maximum number of steps of the run, or 0 if unknown.
+        left_s: Maximum number of seconds left, or None if unknown.
     """
 
     request: Request

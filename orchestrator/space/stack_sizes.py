@@ -22,7 +22,7 @@ GPU_SPEED = Speed(3.0e13, 36_000.0)
 at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the gradients of matrices were computed in parts
 (trainables/transformer/model.py)."""
 GPU_STEP_S = 5.7e-4
-"""Seconds that each step of a stack on a GPU takes in addition, however small the stack is, because kernels for a few
+"""Seconds that each step of a stack on a GPU takes in addition, even if the stack is small, because kernels for a few
 runs do not fill a GPU. On the same H100, one run took 779 us a step at n_embed 16, 876 at 32 and 1,172 at 64."""
 PAIRS = 8
 """Number of pairs that a decision is expected to take: 4 if all agree, some 30 if the mixes are much alike. Simulated
@@ -34,8 +34,11 @@ once were not measured."""
 
 
 class StackSizes:
-    """Largest stack at each size for a sweep on this hardware: ``resources.max_stack``, or a rule from the work of a
-    step and the memory of a run. A stack that still runs out of memory is halved (engine/worker.py)."""
+    """Largest stack at each size for a sweep on this hardware.
+
+    It is ``resources.max_stack``, or follows from the work of a step and the memory of a run. If a stack still runs out
+    of memory, it is halved (engine/worker.py).
+    """
 
     def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
         self._spec = spec
@@ -75,8 +78,9 @@ def largest_stack(flops_a_step: float, run_bytes: float, stack_bytes: float) -> 
 
 
 def soonest_stack(step_s: float) -> int:
-    """Return the number of runs in a stack, at least a pair, with which pairs decide soonest on a GPU. ``step_s`` are
-    the seconds that a run adds to a step.
+    """Return the number of runs in a stack with which pairs decide soonest on a GPU. It is at least 2, a pair.
+
+    ``step_s`` is the number of seconds that a run adds to a step.
 
     A decision that takes n pairs, b at a time, takes n / b stacks, and on average half a stack too many. A step of a
     stack takes the fixed seconds f and 2 b step_s. So (n / b + 1/2) (f + 2 b step_s) is least if b squared is
@@ -91,7 +95,7 @@ def auto_share(hardware: Hardware) -> float:
 
 
 def choose_stacks(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
-    """Return the sweep with numbers in place of ``auto``: for the share of a GPU, and for the searcher's ``stack``."""
+    """Return the sweep with numbers instead of ``auto`` for the share of a GPU and for the searcher's ``stack``."""
     if spec.resources.gpu_per_stack == AUTO:
         shared = spec.resources.model_copy(update={"gpu_per_stack": auto_share(hardware)})
         spec = spec.substitute(resources=shared)
