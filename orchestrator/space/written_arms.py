@@ -28,7 +28,7 @@ class WrittenPhase(BaseModel):
     share: float | None = Field(default=None, gt=0, le=1)
     """Share of the arm's steps. Phases without a share divide the rest equally."""
     takes: list[str] | str = ALL
-    """Parts of the model that are taken over from the previous phase. The others start from new weights."""
+    """Parts of the model taken over from the previous phase. The others start from new weights."""
     frozen: list[str] | str = Field(default_factory=list)
     """Parts of the model that do not change."""
     size: int | None = Field(default=None, ge=1)
