@@ -22,7 +22,7 @@ PLAIN_WIDTH = 200
 
 
 class AnswerTable(NamedTuple):
-    """The table of an answer: its targets' rows, then those of ``other_tasks``. ``head`` describes its columns."""
+    """The table of an answer: rows of the target, then rows of ``other_tasks``. ``head`` describes its columns."""
 
     head: str
     header: tuple[str, ...]
@@ -43,7 +43,7 @@ def answer_table(answer: Answer) -> AnswerTable:
     if recipes := recipes_of(answer):
         lines = [(row.label, *row.cells, row.compared) for row in comparison_rows(recipes)]
         return AnswerTable(head, ("recipe", *header, "compared"), tuple(lines))
-    # A family that does not count parameters is measured by size alone.
+    # If a family does not count parameters, sizes stand for them, and the column would repeat the sizes.
     shown = [0, 1, 3] if all(count.total == count.size for count in answer.counts) else [0, 1, 2, 3]
     header = tuple(header[column] for column in shown)
     cells = [(row.is_target, tuple(row.cells[column] for column in shown)) for row in rows(answer)]
@@ -52,7 +52,7 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
-    """Return the answer for a terminal: findings, evidence, estimated factors, the table, and what qualifies them."""
+    """Return the answer for a terminal: findings, evidence, estimated factors, the table, and qualifications."""
     table = answer_table(answer)
     estimates = "" if answer.recipes else estimate_text(answer, decided=True)
     grid = plain_table(*table.header)

@@ -1,6 +1,6 @@
 """Findings of probes: structure on both sides of a transition, numbers by size, and failed or missing probes.
 
-The probe ``separation`` scores how much more alike the items of a group are than other items, and reports how often
+The probe ``separation`` scores how much more alike the items of a group are than other items. It also reports how often
 random orders of the items score as high.
 """
 
@@ -28,6 +28,7 @@ NUMBER_PREFIX = "probe/"
 CHANCE = ".p"
 """End of the name of a number that is the probability of another number under chance."""
 SEPARATION = f"{NUMBER_PREFIX}separation/"
+"""Start of the names of the numbers of the probe ``separation``."""
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""
 ERRORS = 3.0
@@ -40,7 +41,7 @@ Structures = dict[str, bool]
 def structure_paragraphs(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
     """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
-    It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
+    It counts the runs with results of the probe ``separation``. Return an empty tuple if there are none.
     """
     sentences = []
     doubtful = set[str]()
@@ -49,7 +50,7 @@ def structure_paragraphs(answer: Answer, runs: Sequence[Run], family: Family) ->
         probed = ((run.config.size, _structures(run, family)) for run in own)
         sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
-            doubts_by_kind = [pair for group in sides.values() for one in group for pair in one.items()]
+            doubts_by_kind = [pair for group in sides.values() for structures in group for pair in structures.items()]
             counts = "; ".join(_counted(kind, sides) for kind in dict(doubts_by_kind))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
             doubtful |= {kind for kind, is_doubtful in doubts_by_kind if is_doubtful}
@@ -71,7 +72,10 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
-    """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
+    """Return the runs below and above the transition's interval, by side.
+
+    Without a transition, return all runs under an empty name.
+    """
     placed = mix.target.transition.relative
     value = mix.target.transition.relative.value
     if not mix.target.transition.is_located or value is None:
@@ -97,7 +101,7 @@ def _structures(run: Run, family: Family) -> Structures | None:
 
 
 class ProbePoint(NamedTuple):
-    """A number of one run. ``is_chance`` is True if too many random orders of the items reach it."""
+    """A number of one run. ``is_chance`` is True if too many random orders of the items score as high."""
 
     mix: str
     size: int
@@ -106,7 +110,7 @@ class ProbePoint(NamedTuple):
 
 
 def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
-    """Return the numbers of runs with the usual training, by probe and by name of the number."""
+    """Return the numbers of finished runs, by probe and by name of the number."""
     points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
         if not run.is_finished:

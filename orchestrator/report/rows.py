@@ -1,4 +1,4 @@
-"""Tables of results, a row per mix and task, and of runs, for terminal, page, exports, Python and MLflow."""
+"""Rows of tables, for terminal, page, exports, Python and MLflow: a row per mix and task, and a row per run."""
 
 from __future__ import annotations
 
@@ -32,16 +32,18 @@ NUMBERS = ("seconds", "accuracy", "floor", "parameters", "core_parameters")
 
 @dataclass(frozen=True)
 class Row:
-    """One task of one mix. ``smallest`` and ``largest`` are the tested sizes.
+    """One task of one mix.
 
     Attributes:
         label: Name of the answer, if several are compared.
+        smallest: Smallest tested size.
+        largest: Largest tested size.
         name: The mix, or ``prod in add+prod`` for a task that is not the target.
-        runs_text: Number of runs, such as ``12 (1 diverged, 2 failed)``, ``""`` for a task that is not the target.
+        runs_text: Number of runs, such as ``12 (1 diverged, 2 failed)``. Empty for a task that is not the target.
         size_text: The transition as text, on the size axis.
-        count_text: The same in parameters.
-        compared: The target's comparison with the baseline, ``""`` without a baseline.
-        conclusion: What that comparison shows, None if it is undecided.
+        count_text: The transition as text, in parameters.
+        compared: The target's comparison with the baseline. Empty if there is no baseline.
+        conclusion: Result of that comparison, None if it is undecided.
     """
 
     label: str
@@ -67,7 +69,8 @@ class Row:
         """Return plain values by their names in exported tables and in MLflow."""
         mix = self.answer
         transition = self.task.transition
-        comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
+        comparison = mix.comparison if self.is_target else None
+        ratio = mix.synergy if self.is_target else None
         conclusion = self.conclusion
         about = "" if conclusion is None else "parameters" if conclusion.is_about_parameters else "often"
         place = () if conclusion is None else (*conclusion.place.mix.sizes, *conclusion.place.baseline.sizes)
@@ -135,7 +138,7 @@ def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
 
 
 def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
+    """Return a row per run: :data:`COLUMNS`, the score and floor of every task, the numbers of probes, and measures."""
     spec = sweep.spec
     family = sweep.spec.make_family()
     tuned = () if spec.tune is None else tuple(spec.tune.settings)

@@ -25,9 +25,9 @@ TICK_GAP = 0.055
 WIDE_TICK_GAP = 0.08
 """Minimum distance between labels of parameters, which are longer."""
 HEIGHTS_IN = (3.2, 0.4, 1.25)
-"""Heights in inches of the curves' panel, of a row below it, and of the words around them."""
+"""Heights in inches of the curves' panel, of a row below it, and of the text around them."""
 NARROW_HEIGHTS_IN = (1.7, 0.46, 0.85)
-"""The same in a narrow figure, which has a row's words above its bar."""
+"""The same heights in a narrow figure, in which the text of a row is above its bar."""
 ROWS_EDGES_IN = 0.12
 """Margins of the panel of rows in inches."""
 EDGE = 0.06
@@ -51,11 +51,11 @@ PANEL_IN = 4.6
 SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 ABOVE = 0.42
-"""Distance from a bar to the words above it, as a share of a row."""
+"""Distance from a bar to the text above it, as a share of a row."""
 RIGHT_OF_AXES = 1.03
-"""Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
+"""Left edge of the text, in panel widths. It leaves room for the arrow of an open end."""
 WORDS = 32
-"""Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
+"""Characters per line of a row's text in a wide figure. Only a transition that levels off needs more."""
 NAME_CHARACTERS = 22
 """Characters per line of a row's name."""
 NARROW_NAME_CHARACTERS = 14
@@ -110,7 +110,10 @@ def transitions_figure(answer: Answer, title: str = "", width_in: float = style.
 
 
 def _shown(answer: Answer) -> list[Count]:
-    """Return the sizes between the smallest and largest that have runs or are ends of intervals; all, without runs."""
+    """Return the sizes between the smallest and the largest size with a run or an end of an interval.
+
+    Without runs, return all sizes.
+    """
     transitions = [mix.target.transition for mix in answer.mixes]
     sizes: list[float] = [point.size for transition in transitions for point in transition.points]
     ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
@@ -119,7 +122,8 @@ def _shown(answer: Answer) -> list[Count]:
     high = max([*sizes, *inside], default=math.inf)
     above = [count.size for count in answer.counts if count.size >= high]
     below = [count.size for count in answer.counts if count.size <= low]
-    low, high = below[-1] if below else low, above[0] if above else high
+    low = below[-1] if below else low
+    high = above[0] if above else high
     return [count for count in answer.counts if low <= count.size <= high]
 
 
@@ -146,7 +150,8 @@ def _draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
-    """Return the place of each run on the axis: its size, shifted next to runs of about the same accuracy."""
+    """Return the position of each run on the axis: its size, shifted so that runs with similar accuracies do not cover
+    each other."""
     points = [(at, point) for at, line in enumerate(series) for point in line.transition.points]
     sizes = sorted({point.size for _, point in points})
     room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)
@@ -214,7 +219,8 @@ def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float
 
 
 def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
-    """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
+    """Return the bar of a transition within the tested sizes, or None for a verdict without a size. Open ends are
+    None."""
     if verdict is Verdict.NEAR_FLOOR:
         return None
     if verdict is Verdict.ABOVE:
@@ -227,7 +233,8 @@ def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float
 def draw_bar(
     axes: Axes, bar: Estimate, height: float, color: str, span: tuple[float, float], marker: str = "o"
 ) -> None:
-    """Draw a bar and its value. Open ends are arrows at the edges of ``span``; with both open, the value is hollow."""
+    """Draw a bar and its value. Open ends are arrows at the edges of ``span``. If both are open, the value is
+    hollow."""
     known = [end for end in (bar.low, bar.high) if end is not None]
     if len(known) == 2:
         axes.plot(known, [height] * 2, color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
@@ -261,7 +268,7 @@ def _rows(answer: Answer, *, narrow: bool) -> list[FigureRow]:
 def _draw_rows(
     axes: Axes, rows: Sequence[FigureRow], answer: Answer, span: tuple[float, float], *, narrow: bool
 ) -> None:
-    """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
+    """Draw rows into a panel with a logarithmic size axis. Their text is on the right or, if narrow, above the bars."""
     text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
         if row.conclusion is not None and not row.conclusion.is_about_parameters:

@@ -51,11 +51,14 @@ def page(
     damage: Sequence[str] = (),
     failure: str = "",
 ) -> str:
-    """Return the HTML of a sweep's report; the same arguments give the same text.
+    """Return the HTML of a sweep's report. The same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, ``index`` and ``nonce`` the address of the page of all sweeps and the
-    nonce of scripts, if served, ``damage`` describes the runs and files that could not be read, and ``failure`` says
-    why the sweep failed.
+    Args:
+        state: The sweep's state in one word.
+        index: Address of the page of all sweeps, if the report is served.
+        nonce: Nonce of scripts, if the report is served.
+        damage: Sentences about runs and files that could not be read.
+        failure: Why the sweep failed, or an empty string.
     """
     spec = sweep.spec
     sure = how_sure(answer)
@@ -109,7 +112,7 @@ def page(
 
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[Run]) -> dict[str, Markup | None]:
-    """Return the figures by name, None for figures without content."""
+    """Return the figures by name. Figures without content are None."""
     axis = f"{answer.words.score} of {answer.target}"
     description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
     figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))

@@ -1,1 +1,1 @@
-"""Answers in words: numbers, findings and next steps."""
+"""Sentences about answers: numbers, findings and next steps."""

@@ -1,4 +1,4 @@
-"""Findings in words, and evidence as odds. A sentence states a finding and its runs in either sizes or parameters."""
+"""Sentences about findings, with evidence as odds. A sentence states a finding and its runs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     """Return a sentence with what was found about a mix, and the runs behind it."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
-    target, learned = answer.target, answer.words.learned
-    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
+    target = answer.target
+    learned = answer.words.learned
+    comparison = mix.comparison
+    conclusion = conclusion_of(answer, mix)
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
@@ -60,7 +62,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
-    """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
+    """Return a sentence with the result of a decided comparison, and the pairs at the sizes for which it holds."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
     assert mix.comparison is not None, "a conclusion has a comparison"
@@ -88,17 +90,19 @@ def _contrary_sentence(answer: Answer, conclusion: Conclusion) -> tuple[str, ...
 
 
 def _larger_text(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
-    """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
+    """Return the pairs with unequal sizes that certify a factor, or an empty string if the factor is close to 1."""
     comparison = mix.comparison
     if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
         return ""
     other = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
-    times, certifying = rounded_down(comparison.at_least or 1), comparison.certifying
+    times = rounded_down(comparison.at_least or 1)
+    certifying = comparison.certifying
     larger = f"with {called(other)} {answer.words.run}s at least {times} times larger"
     return f"; {larger}, {certifying.mix} against {certifying.baseline}"
 
 
 def _place_text(answer: Answer, pairs: Tallies) -> str:
+    """Return the range of sizes of some pairs: ``n_embed 12 to 20``."""
     return _size_range(answer, sorted({*pairs.mix.sizes, *pairs.baseline.sizes}))
 
 
@@ -108,7 +112,10 @@ def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
 
 
 def compared_text(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
+    """Return a mix's comparison for a table or figure: ``at least 1.5x fewer (47:1)``.
+
+    Return an empty string if the mix has no baseline.
+    """
     if not mix.is_compared:
         return ""
     comparison = mix.comparison
@@ -138,10 +145,11 @@ def outcome_text(answer: Answer, mix: MixAnswer) -> str:
 def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``.
 
-    Return ``""`` if the factor is close to 1, if the comparison says nothing about parameters, or if the side that
-    needs more was never learned by half of its runs. In the last case the factor only reflects the sizes tried.
+    Return an empty string if the factor is close to 1, or if the comparison is not about parameters. Also return it if
+    at no size half of the runs learned on the side that needs more: the factor then only reflects the sizes tried.
     """
-    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
+    comparison = mix.comparison
+    conclusion = conclusion_of(answer, mix)
     if comparison is None or conclusion is None or not conclusion.is_about_parameters:
         return ""
     needs_more = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
@@ -158,7 +166,7 @@ def _shown_evidence(comparison: Comparison) -> float:
 
 
 def evidence_text(answer: Answer) -> str:
-    """Return the evidence of each comparison and its meaning, or ``""`` without pairs."""
+    """Return the evidence of each comparison and its meaning, or an empty string if there are no pairs."""
     compared = {called(mix): mix.comparison for mix in answer.mixes}
     counts = {name: pairs for name, pairs in compared.items() if pairs is not None and pairs.equal.pairs}
     if not counts:
@@ -184,14 +192,14 @@ def evidence_text(answer: Answer) -> str:
 
 
 def out_of_reach(mix: str, needed: str, shortfall: Shortfall) -> str:
-    """Return that a comparison cannot be decided any more within its budget, and why."""
+    """Return a sentence that a comparison can no longer be decided within its budget, and why."""
     room = f"at most {shortfall.room}" if shortfall.room else "none"
     fewest = "1 more pair" if shortfall.needed == 1 else f"{shortfall.needed} more pairs that all agree"
     return f"{needed} is out of reach for {mix}: it takes {fewest}, and the budget has room for {room}."
 
 
 def by_size_lines(answer: Answer) -> tuple[str, ...]:
-    """Return a line per comparison and range of sizes: the pairs there, and what they alone say in both directions."""
+    """Return a line per comparison and range of sizes: the pairs there, and their own evidence in both directions."""
     lines = []
     for mix in answer.compared:
         parts = () if mix.comparison is None else mix.comparison.parts
@@ -206,11 +214,13 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
 
 
 def difference_text(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
-    """Return the mean difference of scores in the pairs of these sizes, ``; accuracy .12 higher on average``. It says
-    more than the number of runs that learned where nearly all or none did."""
+    """Return the mean difference of scores in the pairs of these sizes: ``; accuracy .12 higher on average``.
+
+    It is more informative than the number of runs that learned if nearly all or nearly none of them learned.
+    """
     of_mix, of_baseline = (
-        {(point.size, point.seed): point.accuracy for point in one.target.transition.points if point.size in sizes}
-        for one in (mix, answer.baseline_of(mix))
+        {(point.size, point.seed): point.accuracy for point in side.target.transition.points if point.size in sizes}
+        for side in (mix, answer.baseline_of(mix))
     )
     both = of_mix.keys() & of_baseline.keys()
     if not both:
@@ -221,7 +231,10 @@ def difference_text(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str
 
 
 def estimate_text(answer: Answer, *, decided: bool = False) -> str:
-    """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known."""
+    """Return the estimated factors, or an empty string if none is known.
+
+    With ``decided``, only factors of decided comparisons are returned.
+    """
     parts = []
     for mix in answer.compared:
         ratio = mix.synergy
@@ -236,7 +249,10 @@ def estimate_text(answer: Answer, *, decided: bool = False) -> str:
 
 
 def factor_text(ratio: Synergy | None) -> str:
-    """Return an estimated factor with its interval, ``1.2x fewer [1.5x more, 2.1x fewer]``, or ``""`` if unknown."""
+    """Return an estimated factor with its interval: ``1.2x fewer [1.5x more, 2.1x fewer]``.
+
+    Return an empty string if the factor is unknown.
+    """
     if ratio is None or ratio.value is None:
         return ""
     ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
@@ -251,7 +267,7 @@ def _factor(ratio: float) -> str:
 
 
 def caveats(answer: Answer) -> tuple[str, ...]:
-    """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
+    """Return all qualifications of the findings, one line each: settings, conditions, diverged and failed runs."""
     lines = [*answer.cautions, *two_levels(answer), *conditions(answer)]
     paired = any(mix.comparison is not None and mix.comparison.equal.pairs for mix in answer.compared)
     failed_means = "as the less favorable outcome of their pairs" if paired else "as no evidence"
@@ -263,7 +279,7 @@ def caveats(answer: Answer) -> tuple[str, ...]:
 
 
 def late_text(name: str, given_up: GivenUp, learned: str) -> str:
-    """Return how many runs of a mix were given up, and how many of those that trained to the end ``learned``."""
+    """Return how many runs of a mix were given up, how many of these trained to the end, and how many learned then."""
     text = f"{counted(given_up.runs, 'run')} of {name} {'was' if given_up.runs == 1 else 'were'} given up early"
     if not given_up.whole:
         return f"{text}, and none of them was trained to the end to see whether it {learned} late."
@@ -272,16 +288,20 @@ def late_text(name: str, given_up: GivenUp, learned: str) -> str:
 
 
 def looks_text(mix: str, baseline: str, looks: int) -> str:
-    """Return how many earlier sweeps analyzed runs of a comparison, and what that does to its odds."""
+    """Return how many earlier sweeps analyzed runs of a comparison, and how this changes its odds."""
     many = "an earlier sweep has" if looks == 1 else f"{looks} earlier sweeps have"
     runs = f"some of these runs of {mix} and {baseline}"
     return f"{many[0].upper()}{many[1:]} compared {runs}, so the odds are divided by {looks + 1}"
 
 
 def conditions(answer: Answer) -> tuple[str, ...]:
-    """Return the qualifications printed with the answer: runs that earlier sweeps had analyzed, mixes that were never
-    learned although their comparison is decided, unequal budgets, and mixes stopped by hand."""
-    decided = dict.fromkeys(one for mix in answer.compared if mix.is_decided for one in (answer.baseline_of(mix), mix))
+    """Return the qualifications printed with the answer.
+
+    They are about runs that earlier sweeps had analyzed, mixes that were never learned although their comparison is
+    decided, unequal budgets, and mixes stopped by hand.
+    """
+    both = (side for mix in answer.compared if mix.is_decided for side in (answer.baseline_of(mix), mix))
+    decided = dict.fromkeys(both)
     caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
@@ -301,8 +321,10 @@ def conditions(answer: Answer) -> tuple[str, ...]:
 
 
 def two_levels(answer: Answer) -> tuple[str, ...]:
-    """Return why a mix has a transition although none of its runs learned, a line per such mix. It explains words, and
-    says nothing about the runs, so it is not a condition, which files of answers repeat."""
+    """Return why a mix has a transition although none of its runs learned, a line per such mix.
+
+    This explains the wording. It is not one of the :func:`conditions`, so answer files do not contain it.
+    """
     return tuple(line for mix in answer.mixes if (line := _two_levels_text(answer, mix)))
 
 
@@ -310,14 +332,15 @@ def _two_levels_text(answer: Answer, mix: MixAnswer) -> str:
     transition = mix.target.transition
     if mix.learned or not transition.is_located or transition.verdict is Verdict.LEVELS_OFF:
         return ""
-    runs, learned = f"{answer.words.run}s", answer.words.learned
+    runs = f"{answer.words.run}s"
+    learned = answer.words.learned
     reached = f"{LEVEL:.0%} of the {answer.words.score} that the largest {runs} reach"
     perfect = f"{answer.learned:.0%} of the way from the best constant answer to a perfect {answer.words.score}"
     return f"{called(mix)} has a transition, at {reached}, but no {answer.words.run} {learned}, which takes {perfect}."
 
 
 def open_text(answer: Answer, mix: MixAnswer) -> str:
-    """Return why a decided comparison says nothing about parameters, or ``""``."""
+    """Return why a decided comparison is not about parameters, or an empty string if it is."""
     conclusion = conclusion_of(answer, mix)
     if conclusion is None or conclusion.obstacle is None:
         return ""
@@ -340,7 +363,10 @@ def _unplaced_text(names: list[str]) -> str:
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
-    """Return the unequal budget of a mix that needs more, ``saw 50% of add's examples of add``, or ``""``."""
+    """Return the unequal budget of a mix that needs more parameters: ``saw 50% of add's examples of add``.
+
+    Return an empty string if the budgets are equal or the mix does not need more.
+    """
     baseline = answer.baseline_of(mix)
     same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=BUDGET_TOLERANCE)
     same = same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=BUDGET_TOLERANCE)

@@ -28,9 +28,9 @@ FURTHER: dict[Aim, tuple[Aim, str]] = {
     ),
     "factor": ("locate", "This search stopped before it located the transitions. Now locate them."),
 }
-"""For each aim of a search except the last, the aim that goes further, and why."""
+"""The next aim after each aim of a search except the last, and the reason to choose it."""
 FAILED_SHARE = 0.2
-"""Share of failed runs from which their error is the next thing to read."""
+"""Share of failed runs at or above which the next step is to read their error."""
 MORE = 2
 """Factor by which the next step raises sizes, steps, seeds, runs and cost."""
 
@@ -57,13 +57,16 @@ class NextStep:
 
 
 def command_of(sweep: Sweep, step: NextStep | None = None) -> str:
-    """Return the command that follows a recommendation, using the sweep's own files, or resumes the sweep."""
+    """Return the command that follows a recommendation. Without a recommendation, it resumes the sweep.
+
+    The command uses the sweep's own files.
+    """
     if step is None:
-        words = ["--resume", sweep.id]
+        arguments = ["--resume", sweep.id]
     else:
-        words = [word for override in step.overrides for word in ("--set", override)]
-        words += ["--extend", sweep.id] if step.extends else []
-    return command_line("run", sweep.files.spec, *words, "--home", sweep.files.home.root)
+        arguments = [argument for override in step.overrides for argument in ("--set", override)]
+        arguments += ["--extend", sweep.id] if step.extends else []
+    return command_line("run", sweep.files.spec, *arguments, "--home", sweep.files.home.root)
 
 
 def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
@@ -217,6 +220,7 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
 
 
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
+    """Recommend a size, or return that it cannot be trained."""
     if not _can_train(spec, size):
         return NextStep(f"No further size can be trained: {because}.")
     overrides = (_with_sizes(spec, {size}), *_raised_limits(spec))
@@ -228,6 +232,7 @@ def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
 
 
 def _can_train(spec: SweepSpec, size: int) -> bool:
+    """Return True if every mix can be trained at a size."""
     if size < 1:
         return False
     try:

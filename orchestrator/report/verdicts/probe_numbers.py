@@ -1,4 +1,4 @@
-"""Verdicts on statements about numbers of probes. Pure: numbers of runs in, words and verdicts out.
+"""Verdicts on statements about numbers of probes. The functions are pure: they map numbers of runs to verdicts.
 
 A claim agrees, or is contradicted, if at most 5% of permutations of its runs are as extreme in that direction. Only
 runs that learned the target count, unless a statement includes the others: a model that failed the task does not show
@@ -22,6 +22,7 @@ from orchestrator.space.runs import Run
 from orchestrator.transition.types import QUANTILES
 
 NUMBER_PREFIX = "probe/"
+"""Start of the name of every number of a probe."""
 FEWEST_RUNS = 4
 """Minimum number of runs on each side for a verdict: three cannot reach .05."""
 SHUFFLES = 4999
