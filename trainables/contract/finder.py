@@ -1,8 +1,8 @@
-"""The finder of the user's modules, which looks for a module that was named only in the folder that was named for it.
+"""The finder of the user's modules. It finds a module only if the user's code names it.
 
-Libraries try to import optional modules such as ``ujson``, and a file of such a name in a folder on the search path
-would run. So the user's folders are never on Python's search path, and :data:`FINDER` finds only modules that were
-placed (:func:`place_module`), and only those that Python does not find alone.
+Libraries try to import optional modules such as ``ujson``. If the user's folders were on Python's search path, a file
+of such a name there would run. So these folders are never on the search path. :data:`FINDER` finds only modules that
+were placed (:func:`place_module`), and only if Python does not find another module of that name.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 PRODUCT = ("trainables", "orchestrator", "search_spaces")
-"""Packages of this project. The versions of its families are in keys of runs, so their source is not hashed."""
+"""Packages of this project. Keys of runs contain the versions of its families, so their source is not hashed."""
 MAIN = "__main__"
 """Name of the module of a script or notebook."""
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders in which every package has another author."""
+"""Names of folders of installed packages, which other authors wrote."""
 INHERITED = "user code"
-"""Key of :data:`FINDER` in what processes of :mod:`multiprocessing` inherit."""
+"""Key of :data:`FINDER` in the configuration that processes of :mod:`multiprocessing` inherit."""
 
 
 def allowed(file: Path) -> str:
-    """Return "": no file is refused."""
+    """Return an empty string, because no file is refused."""
     return ""
 
 
 class ModuleFolder(NamedTuple):
-    """The folder of a module or package, and why a file in it must not be imported, or ""."""
+    """The folder of a module or package.
+
+    ``refusal`` returns the reason if a file in it must not be imported, otherwise an empty string.
+    """
 
     folder: Path
     refusal: Callable[[Path], str] = allowed
@@ -44,15 +47,16 @@ class SourceLoader(SourceFileLoader):
     """Loads a module from its source alone. A compiled file next to it may be another user's."""
 
     def get_code(self, fullname: str) -> CodeType:
+        """Compile the source, without reading or writing a compiled file."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 class Finder(MetaPathFinder):
-    """Finds the modules of the user that were named, unless Python finds others of these names by itself.
+    """Finds the modules that the user's code names, unless Python finds other modules of these names.
 
     Attributes:
-        places: Places by the name of a module or package at the top.
+        places: Folder of each module, by the name of its outermost package or of the module itself.
     """
 
     def __init__(self) -> None:
@@ -64,6 +68,7 @@ class Finder(MetaPathFinder):
         place = self.places.get(top_name(fullname))
         if place is None or (path is None and elsewhere(fullname) is not None):
             return None
+        # Inside a package, only folders below the placed one count: a package can extend its own path.
         own = [place.folder] if path is None else [one for one in map(Path, path) if one.is_relative_to(place.folder)]
         name = fullname.rpartition(".")[2]
         for folder in own:
@@ -83,10 +88,11 @@ class Finder(MetaPathFinder):
 
 
 FINDER = Finder()
-"""The finder of this process. Processes of :mod:`multiprocessing`, such as loaders of data, inherit it."""
+"""The finder of this process. Processes of :mod:`multiprocessing`, such as data loaders, inherit it."""
 
 
 def _received(folders: Mapping[str, str]) -> Finder:
+    """Return the finder of this process after serving the folders that another process sent."""
     serve(folders)
     return FINDER
 
@@ -107,7 +113,7 @@ def top_name(module_name: str) -> str:
 
 
 def module_file(folder: Path, name: str) -> Path | None:
-    """Return the file of a module in a folder, or None without one."""
+    """Return the file of a module in a folder, or None if there is no such file."""
     path = folder.joinpath(*name.split("."))
     suffixes = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
     names = [*(path / f"__init__{suffix}" for suffix in suffixes), *(Path(f"{path}{suffix}") for suffix in suffixes)]
@@ -115,8 +121,10 @@ def module_file(folder: Path, name: str) -> Path | None:
 
 
 def elsewhere(top: str) -> str | None:
-    """Return the file of the module or package that Python finds by itself, or None without one. Of directories without
-    a file, only those of installed packages count."""
+    """Return the file of the module or package that Python finds without :data:`FINDER`, or None if it finds none.
+
+    A directory without a file counts only if it belongs to an installed package.
+    """
     for finder in sys.meta_path:
         spec = None if finder is FINDER else finder.find_spec(top, None)
         if spec is not None:
@@ -140,7 +148,10 @@ def is_open_to_all(folder: str) -> bool:
 
 
 def serve(folders: Mapping[str, str]) -> None:
-    """Find the user's modules in the folders that another process has found them in (:func:`folders_of`)."""
+    """From now on, let Python find the user's modules in these folders, in which another process found them.
+
+    The other process gets the folders from :func:`trainables.contract.user_modules.folders_of`.
+    """
     install_finder()
     for top, folder in folders.items():
         if os.path.isdir(folder) and not is_open_to_all(folder):
@@ -157,8 +168,11 @@ def install_finder() -> None:
 
 
 def place_module(top: str, place: ModuleFolder) -> None:
-    """Find a module or package in a place, and drop what was imported from another folder. What is refused in a folder
-    stays refused."""
+    """From now on, let Python find a module or package in this place. Drop modules that were imported from another
+    folder under this name.
+
+    If files of a folder are refused, a later call does not allow them.
+    """
     before = FINDER.places.get(top)
     if before is not None and before.folder == place.folder and before.refusal is not allowed:
         return
@@ -171,5 +185,6 @@ def place_module(top: str, place: ModuleFolder) -> None:
 
 
 def _is_from(folder: Path, module: ModuleType) -> bool:
+    """Return True if a module was imported from a folder or from one below it."""
     files = [file] if (file := getattr(module, "__file__", None)) else list(getattr(module, "__path__", ()))
     return any(Path(os.path.abspath(file)).is_relative_to(folder) for file in files)

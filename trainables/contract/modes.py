@@ -1,7 +1,8 @@
 """Global modes of libraries, such as ``torch.no_grad()``, kept apart between a generator and the rest of the program.
 
-A generator that yields inside a ``with`` block leaves the block's mode on while it waits, for every other run of the
-process. So each step runs with the generator's own modes, and the program's are restored after it.
+If a generator yields inside a ``with`` block, the mode of the block stays on while the generator waits. It would affect
+every other run of the process. So each step runs with the generator's own modes, and the program's modes are restored
+after it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-"""How to read and to write a mode."""
+"""Functions that read and write a mode."""
 
 
 def apart(points: Iterator[T]) -> Iterator[T]:
@@ -41,7 +42,7 @@ def apart(points: Iterator[T]) -> Iterator[T]:
 
 
 class _Modes:
-    """The modes of a generator, in force during a ``with`` block. They begin as those of the program."""
+    """The modes of a generator, in force during a ``with`` block. At first they equal the program's modes."""
 
     def __init__(self) -> None:
         self._own: list[Any] | None = None
@@ -77,7 +78,7 @@ class _Modes:
 
 
 def _settings() -> list[Setting]:
-    """Return the modes that are not in context variables. Those of torch come last, once it is imported."""
+    """Return the modes that are not in context variables. Modes of torch come last, once it is imported."""
     settings: list[Setting] = [(lambda: list(warnings.filters), _filter_warnings)]
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "set_autocast_dtype"):  # It may be half imported.

@@ -1,4 +1,4 @@
-"""Classes that a search space names: ``package.module:Class``, or a short name of one in this repository."""
+"""Classes that a search space names: ``package.module:Class``, or the short name of a class in this repository."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 
 
 def not_imported(name: str, module_name: str, error: BaseException, *, kind: str, key: str) -> SettingsError:
-    """Return the error for a module that raised ``error`` when it was imported."""
+    """Return the error for a module that raised ``error`` when it was imported, with a remedy if one is known."""
     why = f"{type(error).__name__}: {error}"
     if isinstance(error, NameTakenError):
         why = str(error)

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 PROGRAM = str(Path(__file__).resolve().parents[2])
 """Folder of this project's packages."""
 BUILT_IN = "built-in"
-"""Place of a module of Python itself that has no file."""
+"""Text for the place of a module of Python itself that has no file."""
 
 _offered: list[str] = []
 """Folders of the search space that was opened last, the nearest first."""
@@ -49,30 +49,35 @@ _is_here_open = False
 
 
 class NameTakenError(ImportError):
-    """Another module is imported in place of the one in the folder of the search space."""
+    """Another module is imported instead of the module in the folder of the search space."""
 
 
 def offer(folders: Sequence[str]) -> None:
-    """Name the folders of a search space, the nearest first, in which :func:`import_code` looks for modules. They hide
-    modules of the same name in folders that were named earlier."""
+    """Specify the folders of a search space, the nearest first, in which :func:`import_code` looks for modules.
+
+    They replace the folders of an earlier call.
+    """
     _offered[:] = folders
 
 
 def offer_working_directory(folder: str, *, is_open: bool) -> None:
-    """Name the working directory, in which :func:`import_code` looks last.
+    """Specify the working directory, in which :func:`import_code` looks last.
 
-    A search space counts on it only if it is below, and if the directory is not ``is_open``, which means that other
-    users can write it or a folder above it.
+    It is only used for a search space below it, and only if it is not ``is_open``. An open directory is one that other
+    users can write, or that is below a folder that they can write.
     """
     global _here, _is_here_open
-    _here, _is_here_open = folder, is_open
+    _here = folder
+    _is_here_open = is_open
 
 
 def import_code(module_name: str) -> ModuleType:
     """Import a module that the user has named, from an offered folder or from where Python finds it.
 
-    May raise any exception of the module, :class:`NameTakenError`, and ``ImportError`` if it is in a folder that
-    everyone can write to: other users could put modules there.
+    Raises:
+        NameTakenError: Another module of this name is imported instead.
+        ImportError: The module is in a folder that everyone can write to, so other users could put modules there.
+        Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
     if module_name not in sys.modules:
@@ -80,13 +85,17 @@ def import_code(module_name: str) -> ModuleType:
     module = importlib.import_module(module_name)
     folder = folder_of(module_name)
     if folder and module_name != MAIN:
-        _serve([Path(folder)], module_name)  # Python may have found it by itself, but may not in another process.
+        _serve([Path(folder)], module_name)  # Without this, another process may not find the module.
     return module
 
 
 def find_offered(module_name: str) -> None:
-    """Let Python find a module from outside this project, and what it imports from its folder, in the offered folders.
-    Raises as :func:`import_code`."""
+    """Let Python find a module from outside this project, and the modules that it imports, in the offered folders.
+
+    Raises:
+        NameTakenError: Another module of this name would be imported instead.
+        ImportError: The module is in a folder that everyone can write to.
+    """
     if not is_outside(module_name) or module_name == MAIN:
         return
     offered = [Path(folder).resolve() for folder in _offered if not is_open_to_all(folder)]
@@ -109,16 +118,19 @@ def find_offered(module_name: str) -> None:
 
 
 def import_from(folder: Path, module_name: str, refusal: Callable[[Path], str]) -> None:
-    """Import a module from a folder, and what it imports from there, except files for which ``refusal`` returns why
-    not. May raise any exception of the module, and :class:`NameTakenError`."""
+    """Import a module and, from the same folder, everything it imports.
+
+    ``refusal`` returns the reason if a file must not be imported, otherwise an empty string. Raises
+    :class:`NameTakenError` if another module of this name is imported instead, and any exception of the module.
+    """
     _serve([folder], module_name, refusal)
     _check_place(folder, module_name)
     importlib.import_module(module_name)
 
 
 def _usable_here() -> list[Path]:
-    """Return the working directory, as a list, if modules may be found in it. A user who is in another user's folder
-    and opens a search space elsewhere has not named the code in that folder."""
+    """Return a list with the working directory if modules may be found in it, otherwise an empty list."""
+    # A user who is in another user's folder and opens a search space elsewhere has not named the code in that folder.
     if not _here or is_open_to_all(_here):
         return []
     here = Path(_here).resolve()
@@ -127,7 +139,8 @@ def _usable_here() -> list[Path]:
 
 
 def _serve(folders: Sequence[Path], module_name: str, refusal: Callable[[Path], str] = allowed) -> None:
-    """Find a module in the first of some folders from now on, and what it imports in the first that has it."""
+    """From now on, let Python find this module in ``folders[0]``, and its imports in the first folder that contains
+    them."""
     if is_installed(folders[0]):
         return
     install_finder()
@@ -137,7 +150,8 @@ def _serve(folders: Sequence[Path], module_name: str, refusal: Callable[[Path], 
 
 
 def _check_place(folder: Path, module_name: str) -> None:
-    """Raise :class:`NameTakenError` if Python has imported another module, or would, in place of one in a folder."""
+    """Raise :class:`NameTakenError` if Python has imported, or would import, another module than the one in a
+    folder."""
     top = top_name(module_name)
     own = module_file(folder, top)
     if top in sys.modules:
@@ -151,31 +165,32 @@ def _check_place(folder: Path, module_name: str) -> None:
 
 
 def unused_file(module_name: str) -> Path | None:
-    """Return the file of a module in the working directory if no module may be found there, or None."""
+    """Return the file of a module in the working directory, or None if there is none or modules may be found there."""
     return module_file(Path(_here), module_name) if _here and not _usable_here() else None
 
 
 def path_of_children() -> str:
-    """Return the value of ``PYTHONPATH`` with which another process finds what this one does, apart from the user's
-    modules, which it gets by :func:`serve`.
+    """Return the value of ``PYTHONPATH`` with which another process finds the same modules as this process.
 
-    Folders of the user's modules are left out, and what Python adds by itself, the working directory of a notebook or
-    the folder of a script, unless the user's own ``PYTHONPATH`` has them.
+    It omits the folders of the user's modules, which :func:`serve` passes on. It also omits folders that Python adds:
+    the working directory of a notebook and the folder of a script. A folder in the user's own ``PYTHONPATH`` is never
+    omitted.
     """
     chosen = {PROGRAM, *map(os.path.realpath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))}
-    left_out = {folder_of(MAIN), *(str(place.folder) for place in FINDER.places.values())}
-    with suppress(FileNotFoundError):  # It was deleted.
-        left_out.add(os.getcwd())
-    return search_path(path for path in sys.path if path and os.path.realpath(path) not in left_out - chosen)
+    omitted = {folder_of(MAIN), *(str(place.folder) for place in FINDER.places.values())}
+    with suppress(FileNotFoundError):  # The working directory was deleted.
+        omitted.add(os.getcwd())
+    return search_path(path for path in sys.path if path and os.path.realpath(path) not in omitted - chosen)
 
 
 def search_path(paths: Iterable[str]) -> str:
-    """Return directories as the value of ``PYTHONPATH``, without those whose names it cannot contain.
+    """Return directories as the value of ``PYTHONPATH``. Omit names that it cannot contain, and log them.
 
     For example, the directory ``/tmp/run_10:30`` would become two: ``/tmp/run_10``, in which other users may have put
     modules, and ``30``, relative to the directory of an actor.
     """
     directories = dict.fromkeys(map(os.path.abspath, paths))
-    for directory in (left_out := [one for one in directories if os.pathsep in one]):
+    unusable = [directory for directory in directories if os.pathsep in directory]
+    for directory in unusable:
         log.warning(f"Ray's workers find no modules in {directory}, because of the {os.pathsep!r} in its name")
-    return os.pathsep.join(one for one in directories if one not in left_out)
+    return os.pathsep.join(directory for directory in directories if directory not in unusable)

@@ -16,8 +16,10 @@ from trainables.contract.imports import imports_of
 
 
 def folder_of(module_name: str) -> str:
-    """Return the folder that a module outside this project is imported from, or "" if it is unknown. If the module's
-    file is a link, it is the folder of the link, in which Python finds other modules."""
+    """Return the folder from which a module outside this project is imported, or an empty string if it is unknown.
+
+    For a linked file, return the link's folder: Python looks for sibling modules there.
+    """
     file = file_of(module_name)
     if file is None or not is_outside(module_name):
         return ""
@@ -33,17 +35,21 @@ def file_of(module_name: str) -> Path | None:
 
 
 def files_of(module_name: str) -> dict[str, Path]:
-    """Return the files of a module from outside this project, which has been imported, and of what it imports from its
-    own folder, by name; none if they are unknown. A module comes after those that it imports, unless they import each
-    other."""
+    """Return the files of a module from outside this project and of the modules that it imports from its own folder.
+
+    They are by the names of modules. A module comes after the modules that it imports, unless they import each other.
+    The module must have been imported. Return nothing if its files are unknown.
+    """
     folder = folder_of(module_name)
     modules = own_modules(module_name, [Path(folder)]) if folder else {}
     return {name: named.file for name, named in modules.items() if named.file is not None}
 
 
 def folders_of(names: Iterable[str]) -> dict[str, str]:
-    """Return what another process needs to import the code of ``module:Class``, which has been imported: folders by the
-    names of modules and packages at the top."""
+    """Return the folders that another process needs to import the code of ``module:Class``.
+
+    They are by the names of outermost packages, or of modules outside packages. The code must have been imported here.
+    """
     folders: dict[str, str] = {}
     served = list(dict.fromkeys(place.folder for place in FINDER.places.values()))
     for module_name in dict.fromkeys(name.partition(":")[0] for name in names):
@@ -55,33 +61,39 @@ def folders_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def unnamed_file(module_name: str) -> Path | None:
-    """Return the file of a module next to the user's code that none of its files names, or None without one."""
+    """Return the file of a module next to the user's code that the code does not name, or None if there is none."""
     folders = dict.fromkeys(place.folder for place in FINDER.places.values())
     files = (module_file(folder, module_name) for folder in folders if top_name(module_name) not in FINDER.places)
     return next(filter(None, files), None)
 
 
 class _Named(NamedTuple):
-    """A module that the user's code names: the folder that it is found in, and its file, or None for a package without
-    one."""
+    """A module that the user's code names: the folder in which it is found, and its file. A package may have no
+    file."""
 
     folder: Path
     file: Path | None
 
 
 def _named_in(folder: Path, name: str) -> _Named | None:
+    """Return a module or package in a folder, or None if there is none."""
     file = module_file(folder, name)
     return _Named(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
 
 
 def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _Named]:
-    """Return a module, its packages, and what they import from their own folder or, if Python does not find it by
-    itself, from the other folders; by name, as :func:`files_of`."""
+    """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
+
+    Args:
+        module_name: The module.
+        folders: The folder of the module, then other folders of the user's code.
+    """
     root = folders[0]
     searched: dict[Path, None] = {}
+    # Files that are found may add folders to Python's search path. Walk again until there are no new ones.
     while True:
         own = _walk(module_name, folders, list(searched))
-        files = [(one.file, imports_of(one.file, name)) for name, one in own.items() if one.file is not None]
+        files = [(named.file, imports_of(named.file, name)) for name, named in own.items() if named.file is not None]
         added = [folder for file, imports in files for folder in _below(root, file, imports.folders)]
         if searched.keys() >= set(added):
             return own
@@ -89,19 +101,22 @@ def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _Named]:
 
 
 def _below(root: Path, file: Path, names: Iterable[str]) -> list[Path]:
-    """Return the folders that a file may mean by relative paths: from its own folder and from those above, up to
-    ``root``."""
+    """Return the folders to which relative paths in a file may lead, from its own folder or from a folder above it, up
+    to ``root``."""
     above = [folder for folder in file.parents if folder.is_relative_to(root)]
     return [folder / name for name in sorted(names) for folder in above if os.path.isdir(folder / name)]
 
 
 def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _Named]:
-    """Return :func:`own_modules`, with those in the folders below the first that its files have ``searched``."""
+    """Return the result of :func:`own_modules` if files have added the folders ``searched`` to the search path."""
     root = folders[0]
     own = dict[str, _Named]()
     seen = set[str]()
 
     def find(name: str) -> _Named | None:
+        # The order in which Python itself would look: a script's own folder is first on its search path, then come
+        # the folders that its files add, then installed packages. Other folders of the user's code come last, so
+        # that a module there can never hide an installed one.
         top = top_name(name)
         if (named := _named_in(root, name)) is not None:
             return named if not is_installed(root) or top == top_name(module_name) else None
