@@ -55,7 +55,7 @@ class NameTakenError(ImportError):
 def offer(folders: Sequence[str]) -> None:
     """Specify the folders of a search space, the nearest first, in which :func:`import_code` looks for modules.
 
-    They replace the folders of an earlier call.
+    They replace the folders of an earlier call. Modules in them hide modules of the same name in those folders.
     """
     _offered[:] = folders
 

@@ -114,9 +114,9 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
     seen = set[str]()
 
     def find(name: str) -> _Named | None:
-        # The order in which Python itself would look: a script's own folder is first on its search path, then come
-        # the folders that its files add, then installed packages. Other folders of the user's code come last, so
-        # that a module there can never hide an installed one.
+        # Nearly the order in which Python would look. A script's own folder is first on its search path, and its files
+        # usually add folders before installed packages. Other folders of the user's code come last, so that a module
+        # there can never hide an installed one.
         top = top_name(name)
         if (named := _named_in(root, name)) is not None:
             return named if not is_installed(root) or top == top_name(module_name) else None
