@@ -1,4 +1,5 @@
-"""What a transformer uses: attention's share of its work, and its accuracy without a structure in its embeddings."""
+"""Probes of a transformer's parts: attention's share of its work, and its accuracy without a structure in its
+embeddings."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ class Reliance(TransformerProbe):
                 updates[sublayer, application].append(update[0, present])
 
             model.logits(tokens, record)
-        squares = {place: float((torch.cat(parts) ** 2).mean()) for place, parts in updates.items()}
+        squares = {writer: float((torch.cat(parts) ** 2).mean()) for writer, parts in updates.items()}
         attention, feed_forward = (
-            np.array([square for (writer, _), square in squares.items() if writer == sublayer])
+            np.array([square for (written_by, _), square in squares.items() if written_by == sublayer])
             for sublayer in ("attention", "feed_forward")
         )
         return Probed({"attention": float((attention / np.maximum(attention + feed_forward, 1e-30)).mean())})

@@ -24,7 +24,7 @@ RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 @dataclass(frozen=True)
 class Probed:
-    """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Leave out an unknown number.
+    """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Omit an unknown number.
 
     Raises:
         ValueError: A number is not finite, an array contains Python objects, or a name does not match
@@ -67,10 +67,15 @@ class Probe(ABC):
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         """Probe one finished run.
 
-        This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
-        of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
-        the arrays that the family stores for the run. An exception becomes the probe's error and does not affect the
-        run.
+        This is a pure function: the same arguments give the same result, and it writes no file. An exception becomes
+        the probe's error and does not affect the run.
+
+        Args:
+            family: Family of the run.
+            run: The run.
+            model: Result of :meth:`Family.load`, None unless the probe needs it.
+            arrays: Arrays that the family stores for the run.
+            data: Result of :meth:`Family.data`, None unless the probe needs it.
         """
 
 

@@ -22,7 +22,7 @@ NOTHING = 1e-9
 SHUFFLES = 999
 """Number of random orders of the items in a permutation test."""
 FEWEST_ITEMS = 4
-"""Minimum number of items to score; fewer items have too few orders to separate structure from chance."""
+"""Minimum number of items to score. Fewer items have too few orders to separate structure from chance."""
 
 
 class EmbeddingProbe(Probe):
@@ -55,14 +55,15 @@ class Similarity(EmbeddingProbe):
 
 
 def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
-    """Return the cosine similarities [n, n] of the rows of [n, C]; a row of zeros has similarity 0 to every row."""
+    """Return the cosine similarities [n, n] of the rows of [n, C]. A row of zeros has similarity 0 to every row."""
     unit = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
     similarity: NDArray[Any] = unit @ unit.T
     return similarity
 
 
 def ring(similarity: NDArray[Any]) -> float:
-    """Return the mean cosine of neighbors on the ring minus that of other pairs, for similarities [n, n], n >= 4."""
+    """Return the mean cosine of neighbors on the ring minus the mean cosine of other pairs, for similarities [n, n],
+    n >= 4."""
     first, second = np.triu_indices(len(similarity), 1)
     pairs = np.asarray(similarity, np.float64)[first, second]
     neighbors = np.isin(second - first, (1, len(similarity) - 1))
@@ -84,7 +85,7 @@ class Components(EmbeddingProbe):
         total = float(variances.sum())
         if len(embedding) < KEPT_COMPONENTS or total <= NOTHING * len(embedding):
             return Probed()
-        numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
+        numbers = {name: float(variances[index]) / total for index, name in enumerate(("first", "second", "third"))}
         return Probed(numbers, {"components": coordinates})
 
 
@@ -119,12 +120,13 @@ class Separation(EmbeddingProbe):
     name = "separation"
 
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        embedding, count = embedding.astype(np.float64), len(embedding)
+        embedding = embedding.astype(np.float64)
+        count = len(embedding)
         if count < FEWEST_ITEMS:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
         first, second = np.triu_indices(count, 1)
-        # Both scores are weighted sums over pairs; reordering the items permutes the values under fixed weights.
+        # Both scores are weighted sums over pairs. Reordering the items permutes the values under fixed weights.
         scores: dict[str, tuple[Floats, Floats]] = {}
         for name, labels in family.groupings().items():
             same = np.array(labels)[first] == np.array(labels)[second]
@@ -144,7 +146,7 @@ class Separation(EmbeddingProbe):
 
 
 def _standard_ranks(values: NDArray[Any]) -> Floats:
-    """Return the values' ranks minus their mean, divided by their standard deviation; zeros if all are equal."""
+    """Return the values' ranks minus their mean, divided by their standard deviation. Return zeros if all are equal."""
     from scipy.stats import rankdata  # Takes half a second to import, and most commands do not probe.
 
     ranks: Floats = rankdata(values)

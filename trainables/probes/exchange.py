@@ -19,7 +19,7 @@ from trainables.transformer.generation import TrainedTransformer
 Floats = NDArray[np.float64]
 
 FEWEST_EXCHANGES = 20
-"""Minimum number of exchanges to report on; a share of twenty has a standard error of up to .11."""
+"""Minimum number of exchanges to report on. A share of twenty has a standard error of up to .11."""
 OTHERS = 9
 """Maximum number of other groupings to compare a grouping with."""
 

@@ -17,25 +17,32 @@ from trainables.reparametrization.methods import Method, Standing
 from trainables.reparametrization.settings import RaceSettings
 
 CHECKPOINT = "race.safetensors"
+"""File of a checkpoint."""
 
 
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
-    """Return 1 for the method that is ahead (as :class:`RaceSettings` defines it) and 0 for the others."""
+    """Return 1 for the method that is ahead and 0 for the others. For *ahead*, see :attr:`RaceSettings.factor`."""
 
-    def beats_rivals(mine: Standing) -> bool:
-        rivals = [theirs for theirs in standings.values() if theirs is not mine]
-        return all(theirs.broken or theirs.spent > race.factor * mine.spent for theirs in rivals)
+    def beats_rivals(standing: Standing) -> bool:
+        rivals = [other for other in standings.values() if other is not standing]
+        return all(rival.broken or rival.spent > race.factor * standing.spent for rival in rivals)
 
-    return {name: float(one.arrives_within(race.steps) and beats_rivals(one)) for name, one in standings.items()}
+    return {
+        name: float(standing.arrives_within(race.steps) and beats_rivals(standing))
+        for name, standing in standings.items()
+    }
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """Return True if the race ends once every method may have ``spent`` this much: at ``race.steps``, or if it is
-    decided and ``spent`` is ``patience`` times the first arrival's spending."""
-    first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
-    decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
+    """Return True if the race is over once every method may have ``spent`` this much.
+
+    It is over at ``race.steps``, or if it is decided and ``spent`` is ``patience`` times the cost of the first arrival.
+    """
+    methods = standings.values()
+    first = min((method.spent for method in methods if method.arrives_within(race.steps)), default=math.inf)
+    decided = all(method.ended or method.spent > race.factor * first for method in methods)
     waited = decided and spent >= race.patience * first
-    return waited or spent >= race.steps or all(one.ended for one in standings.values())
+    return waited or spent >= race.steps or all(method.ended for method in methods)
 
 
 @dataclass
@@ -49,6 +56,7 @@ class Race:
 
     @property
     def standings(self) -> dict[str, Standing]:
+        """Standing of each method, by name."""
         return {name: method.standing for name, method in self.methods.items()}
 
 
@@ -109,8 +117,8 @@ class RaceLearner(Learner):
         self._spent = notes["spent"]
         self._active = [index for index, race in enumerate(self._races) if race.key in notes["going"]]
         for race in (self._races[index] for index in self._active):
-            theirs = notes["going"][race.key]
-            race.curve = [Evaluation(**point) for point in theirs["curve"]]
+            saved = notes["going"][race.key]
+            race.curve = [Evaluation(**point) for point in saved["curve"]]
             for name, method in race.methods.items():
                 arrays = {part: tensors[f"{race.key}/{name}/{part}"].numpy() for part in method.kept}
-                method.load(arrays, Standing(**theirs["standings"][name]))
+                method.load(arrays, Standing(**saved["standings"][name]))

@@ -9,17 +9,20 @@ from typing import Any, Literal
 from trainables.contract.settings import require
 
 Kind = Literal["grid", "small_world"]
+"""Kind of a graph."""
 Residual = Literal["halves", "series"]
+"""How a network combines its layers."""
 
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network, named by its propagation; its output is the unknowns."""
 METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
+"""Names of all methods."""
 FEWEST_NODES = 16
-"""Nodes of the smallest graph."""
+"""Number of nodes of the smallest graph."""
 HISTORY = 10
-"""Pairs that L-BFGS keeps."""
+"""Maximum number of pairs that L-BFGS keeps."""
 PLANE = 2
-"""Coordinates of a point of a cloud."""
+"""Number of coordinates of a point of a cloud."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ OPERATIONS = ("product", "image", "sign", "order", "coset")
 GIVE_ELEMENTS = ("product", "coset")
 """Operations whose result is an element."""
 SIGNS = ("+", "-")
+"""Tokens for the sign of a permutation: even and odd."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class TaskSettings(ExpressionTask):
         return [self.group, "token"] + ([] if self.decoding == "greedy" else [self.decoding])
 
     def described(self) -> dict[str, Any]:
-        """Add ``elements: token``, which earlier versions let users choose, so that run keys stay the same."""
+        """Add ``elements: token``. Earlier versions let users choose it, and run keys must stay the same."""
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
@@ -84,7 +85,8 @@ class TaskSettings(ExpressionTask):
         return operation in GIVE_ELEMENTS
 
     def codes(self, operation: str) -> Integers | None:
-        """Return the code of an operation for each product, [N], or None without the subgroup that it needs."""
+        """Return the code of an operation for each product, [N], or None if the operation needs a subgroup and none is
+        set."""
         group = named_group(self.group)
         signs = group.order + group.points
         match operation:
