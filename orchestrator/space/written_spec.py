@@ -187,7 +187,7 @@ class WrittenSpec(BaseModel):
         if value is None and family == SCRIPT and "family" in info.data:
             raise ValueError("the family script needs script: with a command and its metrics")
         if value is not None and family != SCRIPT:
-            raise ValueError(f"give either family: or script:; family is {family!r}")
+            raise ValueError(f"specify either family: or script:; family is {family!r}")
         return None if value is None else parse(ScriptOptions, value)
 
     @field_validator("floor", mode="before")
@@ -210,7 +210,7 @@ class WrittenSpec(BaseModel):
         if info.data.get("family", SCRIPT) != SCRIPT:
             raise ValueError("only a script has a bar here: a family defines its own")
         if info.data.get("floor") is not None:
-            raise ValueError("give either floor:, for accuracies, or learned:, for other numbers")
+            raise ValueError("specify either floor:, for accuracies, or learned:, for other numbers")
         Bar.of(value)
         return dict(value)
 

@@ -257,7 +257,8 @@ def _estimate(curves: Curves, placed: CrossingPosterior, learned: Mapping[int, b
     least one size that learned and one size that did not.
     """
     low, middle, high = (math.exp(place) for place in placed.quantiles(QUANTILES))
-    smallest, largest = curves.smallest, curves.largest
+    smallest = curves.smallest
+    largest = curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
     both = len(set(learned.values())) == 2  # Otherwise no tested sizes bracket the median.

@@ -411,7 +411,7 @@ def test_probes_come_from_the_space_or_the_family_and_change_no_key() -> None:
 @pytest.mark.parametrize(
     ("probes", "message"),
     [
-        ("[similarty]", "there is no probe 'similarty'; give a built-in name or package.module:Class. Did you mean"),
+        ("[similarty]", "there is no probe 'similarty'; write a built-in name or package.module:Class. Did you mean"),
         ("[similarity, similarity]", "two probes have the name 'similarity'"),
         ("['tests.families:LogisticFamily']", "is not a subclass of trainables.probes.base.Probe"),
         ("similarity", "--set probes=similarity: "),

@@ -115,7 +115,9 @@ def _settings(case: Case) -> None:
     _require(is_dataclass(kind), f"Settings must be a dataclass; it is {kind!r}")
     _require(kind.__dataclass_params__.frozen, "Settings must be frozen: @dataclass(frozen=True)")
     run = pickle.loads(pickle.dumps(case.run()))
-    _require(run == case.run(), "a run must stay equal through pickle, which sends it to workers: give Settings __eq__")
+    _require(
+        run == case.run(), "a run must stay equal through pickle, which sends it to workers: define __eq__ in Settings"
+    )
 
 
 def _numbers(case: Case) -> None:
@@ -222,8 +224,8 @@ def _resumed_simply(case: Case) -> str:
     directory = case.directory / "checkpoint"
     validator = ReportValidator(case.family, [run])
     with closing(case.learner([run])) as learner, closing(case.learner([run])) as again:
-        assert isinstance(learner, SimpleLearner), "a simple family has a learner of its own"
-        assert isinstance(again, SimpleLearner), "a simple family has a learner of its own"
+        assert isinstance(learner, SimpleLearner), "a simple family makes simple learners"
+        assert isinstance(again, SimpleLearner), "a simple family makes simple learners"
         steps: list[int] = []
         while len(steps) < 2 or not learner.has_state:
             [report] = validator.check(learner.advance())

@@ -23,7 +23,7 @@ def apart(points: Iterator[T]) -> Iterator[T]:
     """Yield the values of a generator with its modes kept apart.
 
     Modes in context variables (numpy's ``errstate``, ``decimal``) are kept apart for any library. Torch and
-    ``warnings`` do not use them, so theirs are listed here.
+    ``warnings`` do not use them, so their modes are listed here.
     """
     context = copy_context()
     own = _Modes()
@@ -110,7 +110,8 @@ def _settings() -> list[Setting]:
         (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     ]
     for device in ("cpu", "cuda"):
-        is_on, dtype = partial(torch.is_autocast_enabled, device), partial(torch.get_autocast_dtype, device)
+        is_on = partial(torch.is_autocast_enabled, device)
+        dtype = partial(torch.get_autocast_dtype, device)
         settings += [(is_on, partial(torch.set_autocast_enabled, device))]
         settings += [(dtype, partial(torch.set_autocast_dtype, device))]
     return settings

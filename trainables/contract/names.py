@@ -16,7 +16,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
-        message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
+        message = f"there is no {kind} {name!r}; write a built-in name or package.module:Class"
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = import_code(module_name)

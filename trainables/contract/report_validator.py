@@ -138,7 +138,7 @@ class ReportValidator:
         value = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
         real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
         several = isinstance(value, list | tuple) or getattr(value, "shape", ()) != ()
-        hint = "; give one number, such as the mean" if several else ""
+        hint = "; use one number, such as the mean" if several else ""
         self._require(real, f"{where} must be a number; it is {shortened(value)}{hint}")
         return float(value)
 

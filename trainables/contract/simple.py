@@ -81,7 +81,7 @@ class SimpleFamily(Family):
     """Accuracy of the best constant answer; the score of a run that diverges."""
     learned: ClassVar[Mapping[str, float] | None] = None
     """The bar of scores that are not accuracies: ``{"at_least": 0.9}``, or ``{"at_most": 1.2}`` for a loss. ``train``
-    then yields any numbers in place of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
+    then yields any numbers instead of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
     device: str = "cpu"
     """The torch device to train on (``cpu``, ``cuda``)."""
     _output: TrainOutput | None = None
@@ -114,7 +114,7 @@ class SimpleFamily(Family):
         from trainables.contract.states import StateError, snapshot  # Imports torch.
 
         if not self.resumes:
-            raise StateError("self.save(state) needs a train that can continue: give it a parameter resume=None")
+            raise StateError("self.save(state) needs a train that can continue: add a parameter resume=None to it")
         copied = snapshot(state)
         if self._output is not None:
             self._output.state = copied

@@ -106,10 +106,10 @@ class _Copier:
                     raise StateError(f"{place} is text of {len(value):,} characters; at most {MOST_CHARACTERS:,} fit")
                 return str(value)
             case Mapping():
-                return {"dict": [self._entry(key, one, place, depth) for key, one in value.items()]}
+                return {"dict": [self._entry(key, entry, place, depth) for key, entry in value.items()]}
             case list() | tuple():
                 kind = "list" if isinstance(value, list) else "tuple"
-                return {kind: [self.copied(one, f"{place}[{n}]", depth + 1) for n, one in enumerate(value)]}
+                return {kind: [self.copied(item, f"{place}[{n}]", depth + 1) for n, item in enumerate(value)]}
         raise StateError(f"{place} is {_kind(value)}; {ALLOWED}")
 
     def _entry(self, key: Any, value: Any, place: str, depth: int) -> list[Any]:
@@ -184,7 +184,7 @@ class _Restorer:
         if kind == "dict":
             return {self._key(entry): self.value(entry[1], depth + 1) for entry in content}
         if kind in ("list", "tuple"):
-            values = [self.value(one, depth + 1) for one in content]
+            values = [self.value(item, depth + 1) for item in content]
             return values if kind == "list" else tuple(values)
         raise ValueError(f"a saved state has a value of the unknown kind {kind!r:.60}")
 
@@ -291,7 +291,7 @@ def _checked_point(values: Any) -> Evaluation:
     step, loss, accuracy, measures = values
     point = Evaluation(step, loss, dict(accuracy), dict(measures))
     numbers = [point.loss, *point.accuracy.values(), *point.measures.values()]
-    if type(step) is not int or not all(type(one) is float and math.isfinite(one) for one in numbers):
+    if type(step) is not int or not all(type(number) is float and math.isfinite(number) for number in numbers):
         raise ValueError(f"its learning curve has the point {point!r:.100}")
     return point
 

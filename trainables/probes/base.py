@@ -37,7 +37,7 @@ class Probed:
     def __post_init__(self) -> None:
         for name, value in self.numbers.items():
             if not math.isfinite(value):
-                raise ValueError(f"the number {name!r} is {value}; leave out an unknown number")
+                raise ValueError(f"the number {name!r} is {value}; omit an unknown number")
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 kind = type(array).__name__

@@ -108,7 +108,7 @@ class Separation(EmbeddingProbe):
 
     * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; a prime modulus has
       none): the mean cosine of pairs within a group minus the mean cosine of pairs across groups, in [-2, 2]. Pairs of
-      an item with itself are left out, and so are groupings that lack either kind of pair.
+      an item with itself are omitted, and so are groupings that lack either kind of pair.
     * ``order``, if the items have a meaningful order: Spearman's rank correlation, over pairs, between their cosine and
       their nearness -|i - j|, in [-1, 1]. It is 1 on a line and lower on a ring.
 

@@ -116,17 +116,17 @@ def drawn(
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
-        own = np.searchsorted(groups, labels[arguments])
+        group = np.searchsorted(groups, labels[arguments])
         argument = np.arange(len(places))
         exchanged = np.tile(arguments, (len(places), len(groups), 1))
         exchanged[argument, :, argument] = first
         predicted = group_of(function(exchanged), labels, len(labels))
-        if (predicted[argument, own] != right[row]).any():
+        if (predicted[argument, group] != right[row]).any():
             return Exchanges(*np.empty((4, 0), np.int64))
-        for place, mine, results in zip(places, own, predicted, strict=True):
+        for place, own, results in zip(places, group, predicted, strict=True):
             if len(others := np.flatnonzero(results != right[row])):
                 given = rng.choice(others)
-                exchanges.append(np.array([row, place, given - mine, results[given]]))
+                exchanges.append(np.array([row, place, given - own, results[given]]))
     chosen = rng.permutation(len(exchanges))[:QUESTIONS]
     return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 4)[chosen].T)
 
@@ -149,7 +149,8 @@ def answers_after(
     """Return the answers [M] with a shift added to each exchange's argument, at its own position."""
     p = model.parameters
     row = torch.arange(len(exchanges.rows))
-    at, places = torch.from_numpy(questions.equals[exchanges.rows]), torch.from_numpy(exchanges.places)
+    at = torch.from_numpy(questions.equals[exchanges.rows])
+    places = torch.from_numpy(exchanges.places)
     tokens_MT = questions.tokens[torch.from_numpy(exchanges.rows), : int(at.max()) + 1]
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
     # Each shifted argument becomes a new token after the vocabulary.

@@ -84,18 +84,21 @@ class RaceLearner(Learner):
         standings = self._races[index].standings
         scores = ahead(standings, self._settings)
         # A geometric mean, because gaps span orders of magnitude.
-        gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
+        finite = [method.gap if math.isfinite(method.gap) else 1e300 for method in standings.values()]
+        gaps = [max(gap, 1e-300) for gap in finite]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
         evaluation = Evaluation(self._spent, loss, scores, measures)
         race.curve.append(evaluation)
         if not is_over(standings, self._spent, self._settings):
             return Report(index, evaluation)
-        measures = {"seconds": sum(one.seconds for one in standings.values())}
-        for name, one in standings.items():
-            arrived = float(one.arrives_within(self._settings.steps))
-            measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
-            measures |= {f"arrived_{name}": arrived, f"broken_{name}": float(one.broken)}
+        measures = {"seconds": sum(method.seconds for method in standings.values())}
+        for name, method in standings.items():
+            measures[f"spent_{name}"] = method.spent
+            measures[f"steps_{name}"] = method.steps
+            measures[f"seconds_{name}"] = method.seconds
+            measures[f"arrived_{name}"] = float(method.arrives_within(self._settings.steps))
+            measures[f"broken_{name}"] = float(method.broken)
         floor = dict.fromkeys(scores, 0.0)
         curve = tuple(race.curve)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
@@ -105,7 +108,7 @@ class RaceLearner(Learner):
         arrays: dict[str, NDArray[Any]] = {}
         going = {}
         for race in (self._races[index] for index in self._active):
-            standings = {name: asdict(one) for name, one in race.standings.items()}
+            standings = {name: asdict(standing) for name, standing in race.standings.items()}
             going[race.key] = {"standings": standings, "curve": [asdict(point) for point in race.curve]}
             for name, method in race.methods.items():
                 arrays |= {f"{race.key}/{name}/{part}": array for part, array in method.arrays().items()}

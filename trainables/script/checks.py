@@ -178,7 +178,7 @@ class ScriptChecks:
 
     def _learner(self, run: RunConfig, name: str) -> ScriptLearner:
         learner = self._case.learner([run])
-        assert isinstance(learner, ScriptLearner), "a script has a learner of its own"
+        assert isinstance(learner, ScriptLearner), "a script family makes script learners"
         learner.work_in(self._case.directory / name)
         return learner
 

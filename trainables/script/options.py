@@ -75,8 +75,8 @@ class ScriptOptions:
         _require(
             bool(self.metrics) != bool(self.pattern),
             "metrics",
-            "give either metrics: or pattern:, which tell "
-            "where step and accuracy are, such as {step: iter, loss: val_loss, accuracy: val_acc}",
+            "specify either metrics: or pattern:, with the places of step and accuracy, such as "
+            "{step: iter, loss: val_loss, accuracy: val_acc}",
         )
         self.reading  # noqa: B018 - checks metrics and patterns
         is_apart = not self.file or {"out", "checkpoint"} & set(fields_in(self.file, "file"))
@@ -92,7 +92,7 @@ class ScriptOptions:
         _require(self.silent_s > 0, "silent_s", "must be above 0")
         _require(self.memory_gb >= 0, "memory_gb", "must be at least 0")
         _require(bool(self.size_axis.strip()), "size_axis", "must not be empty")
-        _require(self.parameters == "" or not self.pattern, "parameters", "is a key of JSON lines: give metrics:")
+        _require(self.parameters == "" or not self.pattern, "parameters", "is a key of JSON lines: specify metrics:")
 
     @property
     def reading(self) -> Reading:

@@ -100,10 +100,10 @@ def as_configuration(value: Any, indent: str = "") -> str:
     """Return plain values as JSON that YAML 1.1 reads in the same way. YAML reads 1e-05 as text, but not 1.0e-05."""
     inside = f"{indent}  "
     if isinstance(value, Mapping):
-        lines = [f"{inside}{json.dumps(str(name))}: {as_configuration(one, inside)}" for name, one in value.items()]
+        lines = [f"{inside}{json.dumps(str(name))}: {as_configuration(item, inside)}" for name, item in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}" if lines else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(as_configuration(one, inside) for one in value) + "]"
+        return "[" + ", ".join(as_configuration(item, inside) for item in value) + "]"
     if isinstance(value, float) and math.isfinite(value):
         mantissa, exponent, power = repr(value).partition("e")
         return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}{exponent}{power}"

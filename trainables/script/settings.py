@@ -51,7 +51,7 @@ def settings_type(names: Sequence[str]) -> type[Any]:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             raise SettingsError(f"{name!r} cannot be the name of a setting: use letters, digits and _", key=str(name))
         if name in COMMON_PLACEHOLDERS:
-            raise SettingsError(f"{name!r} is a placeholder of every script: give the setting another name", key=name)
+            raise SettingsError(f"{name!r} is a placeholder of every script: rename the setting", key=name)
     return _settings_type(tuple(sorted(set(names) - {"steps"})))
 
 

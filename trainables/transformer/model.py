@@ -110,7 +110,8 @@ class _ProductInParts(torch.autograd.Function):
     def backward(context: Any, gradient_SNK: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
         x_SNC, matrix_SCK = context.saved_tensors
         of_x, of_matrix, of_added, _ = context.needs_input_grad
-        (stack, rows, width), parts = x_SNC.shape, context.parts
+        stack, rows, width = x_SNC.shape
+        parts = context.parts
         x_gradient = torch.bmm(gradient_SNK, matrix_SCK.transpose(1, 2)) if of_x else None
         matrix_gradient = added_gradient = None
         if of_matrix:
@@ -227,7 +228,8 @@ def forward(
     begin = 0 if past is None else past.positions
     assert not begin or positions == 1, "attention only masks passes from the first position on"
     p = parameters
-    vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
+    vocabulary = p["token"].shape[1]
+    n_embed = p["final_norm"].shape[1]
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
     position_S1TC = p["position"][:, None, begin : begin + positions]
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + position_S1TC).view_as(x_SNC)

@@ -116,7 +116,8 @@ def _shown(answer: Answer) -> list[Count]:
     """
     transitions = [mix.target.transition for mix in answer.mixes]
     sizes: list[float] = [point.size for transition in transitions for point in transition.points]
-    ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
+    intervals = [transition.relative for transition in transitions]
+    ends = [end for interval in intervals for end in (interval.low, interval.high) if end is not None]
     inside = [end for end in ends if answer.counts[0].size <= end <= answer.counts[-1].size]
     low = min([*sizes, *inside], default=0)
     high = max([*sizes, *inside], default=math.inf)

@@ -139,7 +139,8 @@ class NativeTrainer(Trainer):
         weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)
         optimizer = Optimizer(*weights, _pointer(self._decayed_P), trained)
         run = State(*(_pointer(tensor[row]) for tensor in state.tensors().values()))
-        shape, text, *rest = (ctypes.byref(one) for one in (self._shape, self._texts[row], optimizer, run))
+        structures = (self._shape, self._texts[row], optimizer, run)
+        shape, text, *rest = (ctypes.byref(structure) for structure in structures)
         steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(sizes_K3.ctypes.data))
         if not native.train(shape, ctypes.c_int32(training.batch), text, *rest, *steps):
             raise MemoryError(NO_MEMORY)
