@@ -4,9 +4,9 @@ The evidence of pairs refutes "both learn equally often at every size". It does 
 fewer parameters: if the learning curves cross, each side is ahead at some sizes. So there are two conclusions:
 
 * *more often* (or less often): at the sizes named, one side was learned more often.
-* *parameters*: one side needs fewer parameters. This also requires that the transitions of both mixes are known (or
-  are known to lie outside the tested sizes), that their intervals do not overlap, that no part of the sizes tried
-  favors the other side (:data:`CONTRARY`), and that larger models do not learn less often.
+* *parameters*: one side needs fewer parameters. This conclusion has four more conditions. The transitions of both mixes
+  are known, or known to be outside the tested sizes. Their intervals do not overlap. No part of the sizes tried favors
+  the other side (:data:`CONTRARY`). Larger models do not learn less often.
 
 ``tests/bench/curves.py`` measures how often the second conclusion is drawn although the curves cross.
 """

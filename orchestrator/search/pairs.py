@@ -49,8 +49,8 @@ class PairsSettings(EvidenceSettings):
     """Maximum number of runs of a mix. For a baseline it is multiplied by the number of mixes compared with it."""
     max_cost: float | None = None
     """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). For a baseline it is
-    multiplied by the number of mixes compared with it. Transformers on a CPU count the seconds that the native step
-    takes on a typical core, so that the same runs are trained on any machine; other models count measured seconds."""
+    multiplied by the number of mixes compared with it. For transformers on a CPU, these are the seconds of the native
+    step on a typical core, so that any machine trains the same runs. For other models they are measured seconds."""
 
     @property
     def most_spent(self) -> float:

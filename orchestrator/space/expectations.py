@@ -38,9 +38,10 @@ class Expectation(BaseModel):
     * ``transition``: a mix has a transition at or below the largest size.
     * ``exponent below``: over all variants, the size at the transition is a power of ``along`` with an exponent below
       ``limit``.
-    * ``higher`` or ``lower``: in runs that learned the target (``among: all``: in all runs), a ``number`` of a probe
-      (``separation/mod2``) is higher or lower ``than`` another one of the same runs; by default, than in runs of the
-      baseline at equal size.
+    * ``higher`` or ``lower``: a ``number`` of a probe (``separation/mod2``) is higher or lower ``than`` another number
+    of
+      the same runs. By default it is compared with runs of the baseline at equal size. Only runs that learned the
+      target count, or all runs with ``among: all``.
     * ``peaked first``: in most runs of a mix, tasks with peaked answers are learned first. Answers are peaked if some
       are much more frequent than others, so their entropy is low.
 

@@ -18,9 +18,9 @@ LARGEST_STACK = 256
 """Largest stack chosen on a GPU. On an H100, going from 16 to 64 runs at n_embed 16 raised throughput by a factor of
 2.0; 256 were not tried."""
 GPU_SPEED = Speed(3.0e13, 36_000.0)
-"""Speed of torch on a GPU, from stacks of 64 runs of the profile `paper` on an H100 in float32: 239 us per run and step
-at n_embed 16, 316 at 32 and 554 at 64 (within 8%), measured before the gradients of matrices were computed in parts
-(trainables/transformer/model.py)."""
+"""Speed of torch on a GPU, from stacks of 64 runs of the profile `paper` on an H100 in float32. A step of a run took
+239 us at n_embed 16, 316 at 32 and 554 at 64 (within 8%). This was measured before the gradients of matrices were
+computed in parts (trainables/transformer/model.py)."""
 GPU_STEP_S = 5.7e-4
 """Seconds that each step of a stack on a GPU takes in addition, even if the stack is small, because kernels for a few
 runs do not fill a GPU. On the same H100, one run took 779 us a step at n_embed 16, 876 at 32 and 1,172 at 64."""

@@ -100,8 +100,8 @@ class WrittenSpec(BaseModel):
     resources: Resources = Field(default_factory=Resources)
     record: Recording = Field(default_factory=Recording)
     code: Literal["refuse", "warn"] = "refuse"
-    """What to do if the code of a family from outside this project has changed since its finished runs were trained:
-    ``refuse`` to mix them with new runs, or ``warn`` and use them, because the change does not alter results."""
+    """What to do if the code of a family from outside this project has changed since its finished runs were trained.
+    ``refuse`` does not mix them with new runs. ``warn`` uses them: choose it if the change does not alter results."""
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""

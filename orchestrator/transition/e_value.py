@@ -67,7 +67,7 @@ class Growth:
         self._fewest = {}
         self.pairs.append(pair)
         self.is_equal.append(pair.mix_size == pair.baseline_size)
-        # Only pairs at equal sizes decide. Another pair says nothing about them, and only certifies a factor.
+        # Only pairs at equal sizes decide. A pair of unequal sizes can only certify a factor.
         for direction in Direction if self.is_equal[-1] else ():
             self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
             self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))

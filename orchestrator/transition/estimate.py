@@ -82,8 +82,8 @@ class Posterior:
     """Probability of each curve of the grids, given the runs of one mix: at least one point, in any order. The
     candidate ``sizes`` of the search set the range of the prior.
 
-    Curves that level off have no weight unless the runs show a sign of it (:meth:`_may_level_off`), so that they do not
-    affect the estimates of a curve that reaches .9.
+    Curves that level off have no weight unless the runs show a sign of it (:meth:`_may_level_off`). Otherwise they
+    would affect the estimates of curves that reach .9.
     """
 
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:

@@ -63,8 +63,8 @@ def offer(folders: Sequence[str]) -> None:
 def offer_working_directory(folder: str, *, is_open: bool) -> None:
     """Specify the working directory, in which :func:`import_code` looks last.
 
-    It is only used for a search space below it, and only if it is not ``is_open``. An open directory is one that other
-    users can write, or that is below a folder that they can write.
+    It is only used for a search space below it, and only if it is not ``is_open``: other users can write an open
+    directory, or a folder above it.
     """
     global _here, _is_here_open
     _here = folder

@@ -25,8 +25,8 @@ class Reliance(TransformerProbe):
     of the mix.
 
     ``attention`` is attention's share of the updates to the residual stream, in [0, 1]: a / (a + f), averaged over
-    applications, for the mean squares a of attention's updates and f of feed-forward's over all tokens of the worked
-    solutions.
+    applications. Here a is the mean square of attention's updates, and f that of feed-forward's updates, over all
+    tokens of the worked solutions.
 
     The probe has no null distribution: compare two mixes at equal size. arXiv 2505.18369 finds that models of ADD alone
     rely on feed-forward, and jointly trained models on attention.

@@ -41,7 +41,7 @@ class EmbeddingProbe(Probe):
 class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
-    If the rows have a meaningful order and n is at least 4, there is one number: ``ring``, in [-2, 2], is the mean
+    If the rows have a meaningful order and n is at least 4, there is one number: ``ring``, in [-2, 2]. It is the mean
     cosine of neighbors on the ring 0, 1, ..., n - 1, 0 minus the mean cosine of all other pairs. It is 0 if the order
     leaves no trace.
     """

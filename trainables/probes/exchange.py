@@ -30,11 +30,11 @@ class Exchange(TransformerProbe):
     group of its result is a function of the groups of its arguments (contract/tables.py): ADD respects parity, MAX
     does not.
 
-    The probe takes the last step of a held-out expression, given the right earlier steps, and moves one argument from
-    its group g to another group h that changes the result's group: it adds mean(h) - mean(g), the difference of the
-    groups' mean embeddings, to the argument's embedding at its own position. A model that computes with groups should
-    then answer in the group that the result would have with an argument from h. There are at least 20 and at most 300
-    such exchanges, from up to 300 different expressions whose answer was in the right group.
+    The probe takes the last step of a held-out expression, given the right earlier steps. It moves one argument from
+    its group g to another group h that changes the result's group. To do so, it adds mean(h) - mean(g), the difference
+    of the groups' mean embeddings, to the argument's embedding at its own position. A model that computes with groups
+    should then answer in the group that the result would have with an argument from h. There are at least 20 and at
+    most 300 such exchanges, from up to 300 different expressions whose answer was in the right group.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by another grouping into groups of the same sizes,

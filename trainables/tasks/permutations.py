@@ -41,8 +41,8 @@ class TaskSettings(ExpressionTask):
     point: int = 0
     """The point whose image under the product is the result of the operation ``image``."""
     subgroup: str | None = None
-    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element: the
-    rotations (``C4``) or symmetries (``D4``) of a polygon of the first points; None if no mix contains ``coset``."""
+    """The subgroup H for ``coset``: the rotations (``C4``) or symmetries (``D4``) of a polygon of the first points. The
+    operation ``coset`` reports the left coset x H of the product x by its first element. None if no mix contains it."""
 
     def __post_init__(self) -> None:
         group = named_group(self.group)

@@ -57,8 +57,9 @@ class StackState:
 def step_factors(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
     """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
-    The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
-    (learning rate x weight decay) and the square root of the second moment's bias correction. Runs share the betas.
+    A step has three rows. The first is the learning rate with the first moment's bias correction. The second is the
+    weight decay factor (learning rate x weight decay). The third is the square root of the second moment's bias
+    correction. Runs share the betas.
     """
     rates_KS = np.stack([run.learning_rates(first, last) for run in settings], axis=1)
     count_K1 = np.arange(first, last)[:, None] + 1.0
