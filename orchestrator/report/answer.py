@@ -234,6 +234,7 @@ def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), 
     all_runs = [run for own in ended.values() for run in own]
     learned = float(spec.search.settings.get("learned", LEARNED))
     decided = comparisons(spec, blocks, all_runs)
+    # Shortfalls need a searcher with all results, so compute them only if a comparison is open.
     is_open = any(comparison.decided is None for comparison in decided.values())
     short = shortfalls(spec, blocks, all_runs) if is_open else {}
     mixes = [

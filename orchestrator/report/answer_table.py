@@ -90,6 +90,7 @@ def comparison_table(compared: Sequence[LabeledAnswer], kind: str) -> tuple[list
     shown = any(row.compared for row in lines)
     rows = []
     for before, row in zip([None, *lines], lines, strict=False):
+        # Print a label once, in the first row of its answer.
         label = "" if before is not None and row.label == before.label else row.label
         rows.append([label, *row.cells, *([row.compared] if shown else [])])
     return [kind, "mix", axis, parameters, "runs", *(["compared"] if shown else [])], rows

@@ -94,6 +94,8 @@ def _structures(run: Run, family: Family) -> Structures | None:
     for chance, name in known:
         labels = family.groupings().get(name)
         least = 0.0 if labels is None else 1 / grouping_count(labels)
+        # With few items, even the best order may have more than 5% of all orders as its equals. A score then counts if
+        # no other order exceeds it, apart from sampling error.
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
             kind = "neighbors are alike" if labels is None else f"{family.grouping_words().get(name, name)} are apart"
             structures[kind] = chance > BEYOND_CHANCE
@@ -117,6 +119,7 @@ def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
             continue
         numbers = numbers_of(run.directory)
         for name, value in sorted(numbers.items()):
+            # The p-value of a number is not a point. It decides whether the points of the number are hollow.
             if name.removesuffix(CHANCE) == name or name.removesuffix(CHANCE) not in numbers:
                 probe, _, number = name.removeprefix(NUMBER_PREFIX).partition("/")
                 is_chance = numbers.get(name + CHANCE, 0.0) > BEYOND_CHANCE

@@ -156,7 +156,7 @@ def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
         row |= {f"{TUNED}{name}": attrgetter(name)(config.settings) for name in tuned}
         row |= numbers_of(run.directory)
         for name, value in outcome.measures.items():
-            if name != "seconds":
+            if name != "seconds":  # A family may name a measure like a column, and columns never change.
                 row[f"{MEASURE}{name}" if name in COLUMNS or "/" in name else name] = value
         values.append(row)
     return values

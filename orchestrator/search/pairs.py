@@ -217,6 +217,7 @@ class _Decision:
         return self._branches.get(pair, self._ledger.compared[pair])
 
     def _wait_for(self, runs: Iterable[Request]) -> None:
+        """Count runs as pending."""
         for run in runs:
             if run not in self.pending:
                 self.pending[run] = None
@@ -258,7 +259,7 @@ class _Decision:
         """Return the next blocks or runs of a mix, or an empty sequence if it needs none now."""
         compared = [pair for pair in self._problem.comparisons if mix in pair]
         # Results that may decide a comparison of this mix are under way. The next choice is better with them.
-        if any(self._completes_soon(pair) or self._is_served(pair) for pair in compared):
+        if any(self._completes_soon(pair) or self._has_enough_pairs(pair) for pair in compared):
             return []
         # Evidence comes before transitions. The mix requests the blocks of a comparison, its baseline does not.
         for pair in compared:
@@ -310,7 +311,7 @@ class _Decision:
                     return False
         return waits
 
-    def _is_served(self, pair: MixAndBaseline) -> bool:
+    def _has_enough_pairs(self, pair: MixAndBaseline) -> bool:
         """Return True if a comparison has at least a stack of open blocks, and these should decide it."""
         open_blocks = self._runs_of(pair).open
         return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).has_enough_pairs

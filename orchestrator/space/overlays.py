@@ -48,7 +48,7 @@ class Assignment:
     @classmethod
     def parse(cls, text: str) -> Assignment:
         """Return the assignment of ``key.path=value``, the text after ``--set``. Raises ``UserError``."""
-        path, equals, value = text.partition("=")
+        path, equals, value = text.partition("=")  # At the first "=", because the value may contain more.
         override = cls(path, value, f"--set {text}")
         if not equals or not all(override.key):
             example = "--set seed=7 or --set search.method=grid"
@@ -92,6 +92,7 @@ class Values:
 
     def under(self, over: Values) -> Values:
         """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""
+        # The origin of all values stays the requested file, which messages about the whole space show.
         laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
         return Values(merge(self.data, over.data), self.origins | laid)
 
@@ -144,6 +145,7 @@ class Values:
 
     def place(self, key: Key) -> str:
         """Return the place of ``key`` for a message: its option, or the file and line of the nearest enclosing key."""
+        # A mistake may be reported above the key that an option sets. The place is then the option.
         if key and key not in self.origins:
             key = next((over for over in self._options() if over[: len(key)] == key), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)

@@ -50,6 +50,7 @@ def choose_profile(
         lacks = needs[requested].missing(hardware)
         return requested, "requested" + (f", although {' and '.join(lacks)}" if lacks else "")
     too_large: list[str] = []
+    # Files list profiles from the largest to the smallest, so the first that fits uses this machine best.
     for name, need in needs.items():
         if need.asked:
             continue

@@ -66,7 +66,7 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
 def docstrings(kind: type) -> dict[str, str]:
     """Return the text below each field. Pydantic's ``use_attribute_docstrings`` drops inherited dataclass fields."""
     texts = {}
-    for owner in reversed(kind.__mro__[:-1]):
+    for owner in reversed(kind.__mro__[:-1]):  # Base classes first, so that a subclass can replace their texts.
         try:
             source = textwrap.dedent(inspect.getsource(owner))
         except (OSError, TypeError):  # A class made at run time does not have a source.

@@ -93,10 +93,12 @@ class Space:
                 raise unknown("profile", requested, profiles, where=self.source)
             profile, reason = choose_profile(self.source, profiles, requested, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
+        # The farthest file first, so that nearer files override it.
         for file in reversed(self.files):
             overlays = [file.without(*SEPARATE)]
             if profile in file.names("profile", ()):
                 overlays.append(file.overlay("profile", profile).without("needs"))
+            # These keys replace inherited ones. Merged recipes, for example, would answer another question.
             values = values.without(*(key for key in WHOLE for overlay in overlays if key in overlay.data))
             values = reduce(Values.under, overlays, values)
         if not profile:

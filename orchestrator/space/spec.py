@@ -256,7 +256,7 @@ class SweepSpec(WrittenSpec):
         """
         if update is None:
             return super().model_copy(deep=deep)
-        if self.folder:
+        if self.folder:  # Another search space, from another folder, may have been opened in the meantime.
             offer([self.folder])
         try:
             return parse(type(self), self.to_dict() | plain_value(update))

@@ -108,4 +108,5 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
     if found := sum(map(spec.resources.stacks_on, machines)):
         return found
     share = spec.resources.gpus
+    # Rounding may put 1 / share slightly below a whole number.
     return int(1 / share + 1e-9) if 0 < share < 1 else 1

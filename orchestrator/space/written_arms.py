@@ -149,4 +149,6 @@ def _parts(value: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _rounded(mix: Mix) -> Mix:
+    # Names have six digits. Without rounding, an arm that was read from its name would be another arm, with another
+    # key.
     return Mix.of({task: float(f"{ratio:.6g}") for task, ratio in mix.ratios.items()})

@@ -172,6 +172,7 @@ def evidence_text(answer: Answer) -> str:
     if not counts:
         return ""
     evidence = [_shown_evidence(pairs) for pairs in counts.values()]
+    # A list of many comparisons would not fit a line, so print a range.
     parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(counts)} comparisons, from pairs"]
     if len(counts) <= MOST_LISTED:
         parts = []
@@ -257,6 +258,7 @@ def factor_text(ratio: Synergy | None) -> str:
         return ""
     ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
     texts = ["open" if end is None else _factor(end) for end in ends]
+    # If both ends are on the side of the estimate, "more" or "fewer" is written only once.
     if all((end >= 1) == (ratio.value >= 1) for end in ends if end is not None):
         texts = [text.partition("x")[0] for text in texts]
     return f"{_factor(ratio.value)} [{', '.join(texts)}]"

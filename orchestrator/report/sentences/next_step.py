@@ -212,6 +212,8 @@ def _names(mixes: Sequence[MixAnswer]) -> str:
 def _longer(spec: SweepSpec, because: str) -> NextStep:
     """Recommend twice the budget for the same mixes, if the settings can express that."""
     why = f"Train twice as long: {because}."
+    # Tuned values are by the name of a mix, which would change. Only arms without a name and with one phase can be
+    # written as text with a budget.
     if spec.tuned or spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
     names = [replace(arm, budget=MORE * arm.budget).name for arm in spec.mixes]
@@ -268,4 +270,5 @@ def _size_between(spec: SweepSpec, mix: MixAnswer) -> int | None:
     value = mix.target.transition.relative.value
     around = [(low, high) for low, high in pairwise(spec.sizes) if value is not None and low < value < high]
     inside = [size for low, high in around for size in range(low + 1, high) if _can_train(spec, size)]
+    # The geometric mean is in the middle of two sizes on a logarithmic axis.
     return min(inside, key=lambda size: abs(size * size - around[0][0] * around[0][1]), default=None)

@@ -165,6 +165,7 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
 def _counts(shares: Sequence[SizeShare]) -> str:
     """Return the number of runs that learned, by size. Sizes at which none or all learned are summarized."""
+    # One size with none and one with all stay in the list: they show where learning begins and is complete.
     start = 0
     end = len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):

@@ -60,7 +60,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> Judgment
             f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST_RUNS} are needed",
             Agreement.UNDECIDED,
         )
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # Takes most of a second to import.
 
     count = sum(order > 0 for order in orders)
     interval = binomtest(count, len(orders)).proportion_ci(CONFIDENCE)
