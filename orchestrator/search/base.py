@@ -189,7 +189,7 @@ class Searcher(ABC):
     settings: SearchSettings
     prefers_small_stacks: ClassVar[bool] = False
     """True if the searcher should get few results soon rather than many results later, because each result changes
-    what it asks for next. Stacks are then kept small (space/stack_sizes.py)."""
+    its next requests. Stacks are then kept small (space/stack_sizes.py)."""
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem

@@ -1,4 +1,4 @@
-"""Differences between two sweeps in what they compute."""
+"""Differences between two sweeps that change their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a search space: what is written in a file, checked key by key and completed with defaults."""
+"""Keys of a search space. The values in its file are checked key by key and completed with defaults."""
 
 from __future__ import annotations
 

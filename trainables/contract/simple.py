@@ -330,7 +330,7 @@ class SimpleLearner(PointLearner):
             raise self._broken(f"yielded step {step}; {rule}")
         scores = self._shares(point[2])
         if self._bar is None or not all(type(score) in (int, float) for score in scores.values()):
-            return Evaluation(step, loss, scores)  # The validator refuses what is not a number.
+            return Evaluation(step, loss, scores)  # The validator refuses scores that are not numbers.
         if not all(map(math.isfinite, scores.values())):
             return Evaluation(step, math.nan, scores)
         return Evaluation(step, loss, self._bar.shares(scores), self._bar.measures(scores))

@@ -1,7 +1,7 @@
 """Import of the code that a user names, and the folders in which it may be found.
 
 A search space names a module. Python then finds that module, its package, and what their files import in turn
-(:mod:`trainables.contract.user_modules`), but nothing else in the folder, and only what is not installed
+(:mod:`trainables.contract.user_modules`), but no other file in the folder, and no module that is also installed
 (:mod:`trainables.contract.finder`).
 """
 

@@ -1,4 +1,4 @@
-"""The user's modules: their files and folders, and what they import from there.
+"""The user's modules: their files and folders, and the modules that they import from there.
 
 The files of a module are read, not run (:mod:`trainables.contract.imports`), to find the names that it imports.
 """
@@ -67,7 +67,7 @@ def unnamed_file(module_name: str) -> Path | None:
     return next(filter(None, files), None)
 
 
-class _Named(NamedTuple):
+class _NamedModule(NamedTuple):
     """A module that the user's code names: the folder in which it is found, and its file. A package may have no
     file."""
 
@@ -75,13 +75,13 @@ class _Named(NamedTuple):
     file: Path | None
 
 
-def _named_in(folder: Path, name: str) -> _Named | None:
+def _named_in(folder: Path, name: str) -> _NamedModule | None:
     """Return a module or package in a folder, or None if there is none."""
     file = module_file(folder, name)
-    return _Named(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
+    return _NamedModule(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
 
 
-def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _Named]:
+def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedModule]:
     """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
 
     Args:
@@ -107,13 +107,13 @@ def _below(root: Path, file: Path, names: Iterable[str]) -> list[Path]:
     return [folder / name for name in sorted(names) for folder in above if os.path.isdir(folder / name)]
 
 
-def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _Named]:
+def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _NamedModule]:
     """Return the result of :func:`own_modules` if files have added the folders ``searched`` to the search path."""
     root = folders[0]
-    own = dict[str, _Named]()
+    own = dict[str, _NamedModule]()
     seen = set[str]()
 
-    def find(name: str) -> _Named | None:
+    def find(name: str) -> _NamedModule | None:
         # Nearly the order in which Python would look. A script's own folder is first on its search path, and its files
         # usually add folders before installed packages. Other folders of the user's code come last, so that a module
         # there can never hide an installed one.
@@ -127,7 +127,7 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
             return None
         return next(filter(None, (_named_in(folder, name) for folder in folders[1:])), None)
 
-    def visit(name: str, named: _Named) -> None:
+    def visit(name: str, named: _NamedModule) -> None:
         seen.add(name)
         for other in sorted(imports_of(named.file, name).names if named.file is not None else ()):
             if other not in seen and is_outside(other) and (below := find(other)) is not None:
@@ -136,5 +136,5 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
 
     file = file_of(module_name) if module_name == MAIN else module_file(root, module_name)
     if file is not None and file.is_file():
-        visit(module_name, _Named(root, file))
+        visit(module_name, _NamedModule(root, file))
     return own

@@ -89,7 +89,7 @@ class TransformerFamily(Family):
         start = scale_warning(self.settings.model.init, sizes)
         settle = self.settings.training.settle
         lines = self.settings.task.warnings() + ([start] if start else [])
-        return lines if settle is None else [*lines, settle.words()]
+        return lines if settle is None else [*lines, settle.text()]
 
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)

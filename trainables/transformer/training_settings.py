@@ -55,8 +55,8 @@ class SettleSettings:
         ):
             require(holds, f"training.settle.{name}", getattr(self, name), rule)
 
-    def words(self) -> str:
-        """Return the rule in a sentence."""
+    def text(self) -> str:
+        """Return the rule in three sentences."""
         return (
             f"A run ends once all its tasks are settled: learned at {self.learned:.0%} of the way to a perfect "
             f"validation score, or given up after {self.after:.0%} of the steps if never above {self.hopeless:.0%}. "

@@ -34,7 +34,7 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
-    """Return a sentence with what was found about a mix, and the runs behind it."""
+    """Return a sentence with the finding about a mix, and the number of its runs."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
     target = answer.target
