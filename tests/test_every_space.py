@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalog.reading import space_of, variant_of
 from orchestrator.home.directories import Home
-from orchestrator.space.expectations import LAW, expectations_of
+from orchestrator.space.expectations import LAW_FINDINGS, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names
 from tests.cli.program import command
 
@@ -35,7 +35,7 @@ def few(name: str) -> tuple[str, ...]:
     of them; ``""`` for a space without variants."""
     variants = variant_names(name, "smoke") or ("",)
     statements = expectations_of(open_space(name).files[0])
-    return variants if any(statement.finds in LAW for statement in statements) else variants[:1]
+    return variants if any(statement.finds in LAW_FINDINGS for statement in statements) else variants[:1]
 
 
 def swept() -> set[tuple[str, str]]:

@@ -16,7 +16,8 @@ import orchestrator as o
 from orchestrator.api import SweepResults
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import WEIGHTS
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.differences import differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import failed, write_sweep
 from tests.copies import own_copy

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["SimpleFamily", "SimpleSettings"]
 
 IMPORTED_AT = time.time()
-"""When this package was imported, which is before any family was defined: a class needs its base class first."""
+"""Time when this package was imported. Families are always defined later, because they need its base classes."""
 
 
 def __getattr__(name: str) -> Any:

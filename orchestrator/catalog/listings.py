@@ -14,7 +14,7 @@ from orchestrator.history.sweeps import UnreadableError, failures
 from orchestrator.home.run_files import numbers_of
 from orchestrator.jobs.state import State
 from orchestrator.report.answer_table import labeled, plain_table
-from orchestrator.report.words.costs import bad_runs
+from orchestrator.report.sentences.costs import bad_runs
 from orchestrator.space.settings import flatten, plain_value
 from orchestrator.system.text import counted, moment, size_on_disk
 from orchestrator.transition.types import Verdict

@@ -23,8 +23,9 @@ from functools import cached_property
 
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.report.answer import Answer, answer
+from orchestrator.space.differences import differences
 from orchestrator.space.runs import Run
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, first_of
 from orchestrator.transition.evidence import Block, RunId

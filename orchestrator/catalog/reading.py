@@ -20,7 +20,7 @@ from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
 from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.words.next_step import NextStep, command_of
+from orchestrator.report.sentences.next_step import NextStep, command_of
 from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.did_you_mean import did_you_mean

@@ -14,12 +14,12 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.answer_table import head_of
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.costs import cost
+from orchestrator.report.sentences.explanation import Paragraph, how_sure
+from orchestrator.report.sentences.findings import evidence_text
+from orchestrator.report.sentences.transitions import verdict_line, verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.costs import cost
-from orchestrator.report.words.explanation import Paragraph, how_sure
-from orchestrator.report.words.findings import evidence_words
-from orchestrator.report.words.transitions import verdict_line, verdict_lines
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MixSummary:
 
 @dataclass(frozen=True)
 class PlainParagraph:
-    """A paragraph of an explanation (:class:`~orchestrator.report.words.explanation.Paragraph`)."""
+    """A paragraph of an explanation (:class:`~orchestrator.report.sentences.explanation.Paragraph`)."""
 
     label: str
     text: str
@@ -167,7 +167,7 @@ def summarize(stored: StoredSweep) -> Summary:
     spec = stored.spec
     answer = stored.answer
     total = cost_of(stored.spec, stored.runs)
-    changes = changed_words(spec)
+    changes = changed_text(spec)
     return Summary(
         id=stored.id,
         space=spec.name,
@@ -197,7 +197,7 @@ def summarize(stored: StoredSweep) -> Summary:
         parameters=answer.words.parameters,
         learned=answer.words.learned,
         findings=finding(answer),
-        evidence=evidence_words(answer),
+        evidence=evidence_text(answer),
         verdicts=verdict_lines(answer),
         paragraphs=tuple(map(_plain, how_sure(answer))),
         about=", ".join(filter(None, (spec.title, spec.profile, answer.subject, changes))),
@@ -215,8 +215,8 @@ def mixes_of(answer: Answer) -> tuple[MixSummary, ...]:
             diverged=row.answer.diverged,
             failed=row.answer.failed,
             verdict=row.task.transition.verdict.value,
-            transition=row.size_words,
-            parameters=row.count_words,
+            transition=row.size_text,
+            parameters=row.count_text,
             value=row.task.transition.relative.value,
             low=row.task.transition.relative.low,
             high=row.task.transition.relative.high,

@@ -46,7 +46,8 @@ from orchestrator.home.seals import CONTENTS
 from orchestrator.home.trusted_code import list_path
 from orchestrator.jobs.state import State
 from trainables import IMPORTED_AT
-from trainables.contract.user_code import files_of, is_outside
+from trainables.contract.finder import is_outside
+from trainables.contract.user_modules import files_of
 
 log = logging.getLogger(__name__)
 

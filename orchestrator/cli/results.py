@@ -40,9 +40,9 @@ from orchestrator.home.ownership import check_own, why_foreign
 from orchestrator.jobs.state import State
 from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
-from orchestrator.report.side_by_side import can_scale, scaling_words
-from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.next_step import next_step
+from orchestrator.report.sentences.explanation import explain
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.side_by_side import can_scale, scaling_text
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment
@@ -220,7 +220,7 @@ def print_comparison(
     answers = export.compared(sweeps)
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
-    for sentence in scaling_words(answers) if can_scale(answers) else ():
+    for sentence in scaling_text(answers) if can_scale(answers) else ():
         echo(sentence)
     if output is not None:
         from orchestrator.report.figures import comparisons, style

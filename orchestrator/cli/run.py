@@ -37,8 +37,8 @@ from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import own_directory
 from orchestrator.home.ownership import check_own
 from orchestrator.report import answer_table
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.verdicts.table import HEADER, markdown, over_table, summary
-from orchestrator.report.words.next_step import next_step
 from orchestrator.space.expectations import Expectation, expectations_of
 from orchestrator.space.spaces import names, open_space, variant_names, written
 from orchestrator.space.spec import SweepSpec

@@ -16,7 +16,8 @@ from orchestrator.engine.work import Work
 from orchestrator.jobs.plan import Job, Stack, SweepSetup
 from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
-from trainables.contract.user_code import path_of_children, serve
+from trainables.contract.finder import serve
+from trainables.contract.user_code import path_of_children
 
 NICENESS = 5
 """Niceness of the compiling process. A delay of training would cost more than a step that is compiled later."""

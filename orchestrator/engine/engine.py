@@ -30,7 +30,7 @@ class Engine(AbstractContextManager["Engine"]):
 
     The work belongs to one thread of the driver. A worker may be in another process, even on another machine: its job
     and its reports can be pickled. A process that :mod:`multiprocessing` did not start calls
-    :func:`trainables.contract.user_code.serve` with the ``code`` of the setup before it opens a job. The work asks for
+    :func:`trainables.contract.finder.serve` with the ``code`` of the setup before it opens a job. The work asks for
     the engine's :meth:`slots` whenever it chooses a stack, so their number may change. Every engine meets these
     demands:
 

@@ -19,7 +19,8 @@ from orchestrator.system.environment import private_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file, whole_directory
 from orchestrator.system.text import counted, size_on_disk
-from trainables.contract.user_code import files_of, folder_of, is_installed, is_outside
+from trainables.contract.finder import is_installed, is_outside
+from trainables.contract.user_modules import files_of, folder_of
 
 LARGEST_SHIPMENT = 50_000_000
 """Maximum number of bytes of a folder that is shipped. Code and small data are smaller, data sets are larger."""

@@ -174,7 +174,7 @@ def run_seconds(spec: SweepSpec) -> dict[int, float]:
 
 def search_seconds(spec: SweepSpec) -> dict[int, float]:
     """Return the maximum seconds of a run by size as a search counts them. If the family knows the speed of a typical
-    core, these are the seconds of that core (:func:`orchestrator.space.runs.search_points`)."""
+    core, these are the seconds of that core (:func:`orchestrator.space.comparisons.search_points`)."""
     family = spec.make_family()
     speed = family.typical_speed(spec.resources.device)
     if speed is None:

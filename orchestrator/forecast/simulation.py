@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.jobs.plan import ENDING
-from orchestrator.report.words.next_step import MORE
+from orchestrator.report.sentences.next_step import MORE
 from orchestrator.search.base import Problem, Request, Results, Searcher
 from orchestrator.search.next_run import TransitionDesign
 from orchestrator.search.pairs import Pairs

@@ -105,7 +105,7 @@ def _shared(spec: SweepSpec, home: Home, sweep_id: str, baselines: Mapping[str, 
             for block in entry.blocks:
                 if baselines.get(block.mix) == block.baseline:
                     blocks.setdefault(block.mix, []).append(block)
-        elif isinstance(entry, Ended) and blocks and entry.request.is_evidence:
+        elif isinstance(entry, Ended) and blocks and entry.request.is_full:
             run = entry.request
             # All runs of a mix have the same settings, so one of its keys is enough.
             if run.mix in spec.mix_named and run.mix not in is_same and run.size in sizes and run.seed in seeds:

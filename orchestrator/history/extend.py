@@ -9,8 +9,9 @@ from orchestrator.history.journal import Asked, Ended, Journal, recall
 from orchestrator.history.sweeps import Sweep, recall_sweep
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences, differences_text
 from orchestrator.space.runs import IMPORTED, Run
-from orchestrator.space.spec import SweepSpec, differences, differences_text
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, RunId
 

@@ -10,8 +10,9 @@ from orchestrator.history.journal import Ended, Journal, Memory, recall
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
+from orchestrator.space.differences import SCRIPT_CODE, differences, differences_text
 from orchestrator.space.runs import Run
-from orchestrator.space.spec import CODE, SweepSpec, differences, differences_text
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from trainables.base import Status
 
@@ -61,7 +62,7 @@ def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     """Raise :class:`UserError` unless a sweep has the runs of this spec."""
     different = differences(spec, sweep.spec)
-    if different.keys() == {CODE}:
+    if different.keys() == {SCRIPT_CODE}:
         where = f"the code of its script in {spec.script.directory}"
         raise UserError(
             f"{sweep.id} cannot be resumed: {where} has changed since it started. Restore that code, or leave --resume "

@@ -34,7 +34,7 @@ from orchestrator.system.errors import exception_line
 from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
-from trainables.probes.base import NAME, Probe
+from trainables.probes.base import RESULT_NAME, Probe
 
 OUTCOME = "outcome.json"
 WEIGHTS = "weights.safetensors"
@@ -178,7 +178,7 @@ def read_results(directory: Path) -> dict[str, ProbeResult]:
     for path in _own_files(directory, "json"):
         try:
             result = typed(ProbeResult, read_json(path))
-            if not all(NAME.fullmatch(name) and math.isfinite(value) for name, value in result.numbers.items()):
+            if not all(RESULT_NAME.fullmatch(name) and math.isfinite(value) for name, value in result.numbers.items()):
                 raise ValueError("a number is infinite or has no usable name")
             results[path.stem] = replace(result, name=path.stem)
         except (ValueError, OSError) as error:
@@ -206,7 +206,7 @@ def _own_files(directory: Path, suffix: str) -> list[Path]:
     if not is_directory(directory) or not is_directory(directory / PROBES):
         return []
     paths = sorted((directory / PROBES).glob(f"[!.]*.{suffix}"))
-    return [path for path in paths if is_file(path) and NAME.fullmatch(path.stem)]
+    return [path for path in paths if is_file(path) and RESULT_NAME.fullmatch(path.stem)]
 
 
 def open_arrays(path: Path) -> Any:

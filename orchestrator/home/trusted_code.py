@@ -31,8 +31,9 @@ from orchestrator.home.directories import DATABASE
 from orchestrator.system.commands import command_line
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
 from orchestrator.system.permissions import closing_words, open_words, writable_by_others
-from trainables.contract.user_code import PRODUCT, PROGRAM, import_from, is_installed, module_file, offer
-from trainables.contract.user_code import folder_of as folder_of_module
+from trainables.contract.finder import PRODUCT, is_installed, module_file
+from trainables.contract.user_code import PROGRAM, import_from, offer
+from trainables.contract.user_modules import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.jobs.resources import Resources
 from trainables.base import Family, Outcome, RunConfig
-from trainables.contract.user_code import folders_of
+from trainables.contract.user_modules import folders_of
 from trainables.families import FamilySource
 
 ENDING = 0.2
@@ -176,7 +176,7 @@ class SweepSetup:
         probes: Names of the probes to run on each finished run.
         resources: Resources of a stack.
         code: Folders of the user's modules that the family and the probes need, for
-            :func:`trainables.contract.user_code.serve` in a worker.
+            :func:`trainables.contract.finder.serve` in a worker.
     """
 
     sweep_id: str

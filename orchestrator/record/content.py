@@ -43,11 +43,11 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.conclusions import conclusion_of
 from orchestrator.report.rows import MEASURE, Row, rows, run_values
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.findings import compared_text, sentence
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.findings import compared_words, sentence
-from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL, QUANTILES, Estimate
@@ -86,7 +86,7 @@ def sweep_content(sweep: Sweep) -> Content:
             "kind": "sweep",
             "sweep": sweep.id,
             "question": spec.question,
-            "changes": changed_words(spec),
+            "changes": changed_text(spec),
             **environment,
         },
         params=with_settings(identity, spec.settings),
@@ -181,15 +181,15 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
         identity["decided"] = str(mix.comparison.decided or "no")
         identity["claim"] = "no" if conclusion is None else "parameters" if conclusion.is_about_parameters else "often"
     return Content(
-        name=f"{mix.mix} {target.size_words}",
+        name=f"{mix.mix} {target.size_text}",
         tags={
             "kind": "transition",
             "sweep": sweep.id,
             "mix": mix.mix,
-            "found": target.size_words,
-            "found_parameters": target.count_words,
+            "found": target.size_text,
+            "found_parameters": target.count_text,
             "seeds_learned": ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in mix.shares),
-            "compared": compared_words(answer, mix) or "-",
+            "compared": compared_text(answer, mix) or "-",
         },
         params=with_settings(identity, spec.recipe_settings.get(mix.recipe, spec.settings)),
         samples=finite(

@@ -1,4 +1,4 @@
-"""The answer of a sweep as plain values: the transition of each task in each mix, and mixes compared with baselines."""
+"""The answer of a sweep as plain values: the transition of each task in each mix, and comparisons with baselines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.search.reachable_pairs import Shortfall
-from orchestrator.space.runs import Run, comparisons, shortfalls
+from orchestrator.space.comparisons import comparisons, shortfalls
+from orchestrator.space.runs import Run
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
@@ -27,7 +28,10 @@ from trainables.base import Arm, Family, Status, Words
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """The transition of one task in a mix, as a size and in parameters: all (``total``) and the body's (``core``)."""
+    """The transition of one task in a mix, as a size and in parameters.
+
+    ``total`` counts all parameters, and ``core`` the parameters of the model's body.
+    """
 
     task: str
     transition: Transition
@@ -37,8 +41,13 @@ class TaskAnswer:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """Runs of a mix whose target was given up before their end: their number, how many of them were trained on
-    nevertheless, and how many of those learned it late. Late learners count as not learned."""
+    """Runs of a mix that gave up the target before their end.
+
+    Attributes:
+        runs: Number of these runs.
+        whole: Number of these runs that trained to the end anyway.
+        late: Number of runs that trained to the end and then learned. They count as not learned.
+    """
 
     runs: int
     whole: int
@@ -50,19 +59,22 @@ class MixAnswer:
     """The answer for one mix.
 
     Attributes:
-        finished: Runs that ended, learned or not. ``diverged`` runs score the floor; ``failed`` runs do not count.
+        finished: Number of runs that ended, learned or not.
+        diverged: Number of runs that diverged. They score the floor.
+        failed: Number of runs that failed. They do not count.
         tasks: The transition of each task, the target first.
-        shares: The runs that learned the target and those tried, by size, ascending.
-        comparison: Result of the pairs of this mix and its baseline, None for the baseline and without pairs.
-        synergy: Estimate of transition(baseline) / transition(mix) in parameters, which does not decide anything.
+        shares: Number of runs that learned the target and number of runs, by size, ascending.
+        comparison: Result of the pairs of this mix and its baseline. None for the baseline and without pairs.
+        synergy: Estimate of transition(baseline) / transition(mix) in parameters. It does not decide anything.
         spent: True if a run that did not learn used its whole budget. In a race, losing runs stop early.
-        recipe: Name of its settings, ``""`` in a sweep of one recipe. ``plain`` is the mix's name without it, and
-            ``composition`` also without its budget.
+        recipe: Name of the mix's settings. Empty in a sweep of one recipe.
+        plain: Name of the mix without its recipe.
+        composition: Name of the mix without its recipe and budget.
         budget: Steps and examples, as a multiple of the settings' values.
         seen: Examples of the target, relative to a mix of the target alone with the settings' budget.
         stopped: True if the user stopped the search for this mix.
-        shortfall: Why its comparison cannot be decided any more, or None if it can or is decided.
-        given_up: Runs whose outcome was settled before their end as not learned, or None without such runs.
+        given_up: Runs whose outcome was settled before their end as not learned, or None if there are none.
+        shortfall: Why its comparison can no longer be decided, or None if it can be or is decided.
     """
 
     mix: str
@@ -105,6 +117,7 @@ class MixAnswer:
 
     @property
     def target(self) -> TaskAnswer:
+        """The transition of the target."""
         return self.tasks[0]
 
 
@@ -122,14 +135,14 @@ class Answer:
     """The answer to a sweep's question.
 
     Attributes:
-        subject: A few words on what is learned, such as ``modulus 6``.
+        subject: The subject of the tasks in a few words, such as ``modulus 6``.
         counts: Every size that the sweep may use, ascending.
         baseline: The baseline of the first recipe.
         tuned: The settings chosen for each mix before the sweep, one line per mix.
         recipes: The settings that each recipe changes, in one line; empty for a sweep of one recipe.
         cautions: Caveats that follow from the settings.
         learned: Share of the score above the best constant answer at which a run counts as learned.
-        failed_run: Key of a run that failed, or "".
+        failed_run: Key of a run that failed, or an empty string.
     """
 
     target: str
@@ -167,7 +180,7 @@ class Answer:
         return all(mix.runs and not mix.learned and mix.target.transition.verdict not in other for mix in self.mixes)
 
     def under(self, recipe: str) -> Answer:
-        """Return the answer under one recipe, without the recipe in the names of mixes."""
+        """Return the answer under one recipe. Its mixes have names without the recipe."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes={})
 
@@ -186,7 +199,8 @@ class Answer:
         return counts[0], counts[-1]
 
     def curve(self, transition: Transition, sizes: Iterable[float]) -> PosteriorCurve | None:
-        """Return the posterior curve at ``sizes`` within the tested range, or None if no transition was found."""
+        """Return the posterior curve at those ``sizes`` that are in the tested range. Return None if no transition was
+        found."""
         if not transition.is_located:
             return None
         low, high = self.tested(transition)
@@ -205,15 +219,22 @@ class Answer:
 
 
 def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), blocks: Sequence[Block] = ()) -> Answer:
-    """Return the answer from the runs that ended, ignoring other mixes. ``blocks`` are in the order of request."""
+    """Return the answer of a sweep.
+
+    Args:
+        runs: Runs that ended. Runs of mixes outside the sweep are ignored.
+        stopped: Mixes that the user stopped.
+        blocks: Blocks of pairs, in the order of request.
+    """
     family = spec.make_family()
     ended: dict[str, list[Run]] = {mix.name: [] for mix in spec.mixes}
     for run in runs:
-        if run.is_evidence and run.request.mix in ended:
+        if run.counts_for_answer and run.request.mix in ended:
             ended[run.request.mix].append(run)
     all_runs = [run for own in ended.values() for run in own]
     learned = float(spec.search.settings.get("learned", LEARNED))
     decided = comparisons(spec, blocks, all_runs)
+    # Shortfalls need a searcher with all results, so compute them only if a comparison is open.
     is_open = any(comparison.decided is None for comparison in decided.values())
     short = shortfalls(spec, blocks, all_runs) if is_open else {}
     mixes = [
@@ -249,13 +270,16 @@ def _mix_answers(
     """Yield the answer for each mix, without its comparison."""
     tasks = {mix.name: tuple(_task_answers(spec, family, mix, ended[mix.name])) for mix in spec.mixes}
     for mix in spec.mixes:
-        runs, baseline = ended[mix.name], spec.baseline_of(mix)
+        runs = ended[mix.name]
+        baseline = spec.baseline_of(mix)
         statuses = Counter(run.outcome.status for run in runs)
-        own, its = (tasks[arm.name][0].transition for arm in (mix, baseline))
+        transition_of_mix = tasks[mix.name][0].transition
+        transition_of_baseline = tasks[baseline.name][0].transition
+        points = transition_of_mix.points
         compared = family.compares_mixes and mix != baseline
-        tried = Counter(point.size for point in own.points)
+        tried = Counter(point.size for point in points)
         good = Counter(
-            point.size for point in own.points if has_learned(point.accuracy, point.floor, point.settled, learned)
+            point.size for point in points if has_learned(point.accuracy, point.floor, point.settled, learned)
         )
         yield MixAnswer(
             mix=mix.name,
@@ -264,7 +288,11 @@ def _mix_answers(
             failed=statuses[Status.FAILED],
             tasks=tasks[mix.name],
             shares=tuple(SizeShare(size, good[size], count) for size, count in tried.items()),
-            synergy=synergy(its, own, lambda size: family.parameters(size).total) if compared else None,
+            synergy=(
+                synergy(transition_of_baseline, transition_of_mix, lambda size: family.parameters(size).total)
+                if compared
+                else None
+            ),
             spent=any(
                 run.outcome.steps >= family.steps(run.config)
                 for run in runs
@@ -281,14 +309,17 @@ def _mix_answers(
 
 
 def _given_up(spec: SweepSpec, family: Family, ended: Sequence[Run], learned: float) -> GivenUp | None:
-    """Count the runs that were given up. A few of them were trained on, to show how many would have learned later."""
+    """Count the runs that were given up. A few of them trained to the end, to show how many would have learned
+    later."""
     runs = [run for run in ended if run.outcome.settled(spec.target) is False]
     whole = [run.outcome for run in runs if run.outcome.steps >= family.steps(run.config)]
-    late = sum(has_learned(one.accuracy[spec.target], one.floor[spec.target], learned=learned) for one in whole)
+    target = spec.target
+    late = sum(has_learned(outcome.accuracy[target], outcome.floor[target], learned=learned) for outcome in whole)
     return GivenUp(len(runs), len(whole), late) if runs else None
 
 
 def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[Run]) -> Iterator[TaskAnswer]:
+    """Yield the transition of each task of a mix, the target first."""
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
         points = [run.point(task) for run in ended]
         placed = transition([point for point in points if point is not None], spec.sizes)

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
+from orchestrator.report.sentences.findings import conditions, estimate_text, evidence_text
+from orchestrator.report.sentences.next_step import NextStep
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.findings import conditions, estimate_words, evidence_words
-from orchestrator.report.words.next_step import NextStep
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200
@@ -22,7 +22,7 @@ PLAIN_WIDTH = 200
 
 
 class AnswerTable(NamedTuple):
-    """The table of an answer: its targets' rows, then those of ``other_tasks``. ``head`` describes its columns."""
+    """The table of an answer: rows of the target, then rows of ``other_tasks``. ``head`` describes its columns."""
 
     head: str
     header: tuple[str, ...]
@@ -43,7 +43,7 @@ def answer_table(answer: Answer) -> AnswerTable:
     if recipes := recipes_of(answer):
         lines = [(row.label, *row.cells, row.compared) for row in comparison_rows(recipes)]
         return AnswerTable(head, ("recipe", *header, "compared"), tuple(lines))
-    # A family that does not count parameters is measured by size alone.
+    # If a family does not count parameters, sizes stand for them, and the column would repeat the sizes.
     shown = [0, 1, 3] if all(count.total == count.size for count in answer.counts) else [0, 1, 2, 3]
     header = tuple(header[column] for column in shown)
     cells = [(row.is_target, tuple(row.cells[column] for column in shown)) for row in rows(answer)]
@@ -52,15 +52,15 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 
 def render(answer: Answer, step: NextStep | None = None) -> Group:
-    """Return the answer for a terminal: findings, evidence, estimated factors, the table, and what qualifies them."""
+    """Return the answer for a terminal: findings, evidence, estimated factors, the table, and qualifications."""
     table = answer_table(answer)
-    estimates = "" if answer.recipes else estimate_words(answer, decided=True)
+    estimates = "" if answer.recipes else estimate_text(answer, decided=True)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))
     return Group(
         *(Text(sentence, style="bold") for sentence in finding(answer)),
-        *(Text(sentence) for sentence in (evidence_words(answer), estimates) if sentence),
+        *(Text(sentence) for sentence in (evidence_text(answer), estimates) if sentence),
         Text(table.head, style="dim"),
         grid,
         *(Text(condition, style="yellow") for condition in conditions(answer)),
@@ -90,6 +90,7 @@ def comparison_table(compared: Sequence[LabeledAnswer], kind: str) -> tuple[list
     shown = any(row.compared for row in lines)
     rows = []
     for before, row in zip([None, *lines], lines, strict=False):
+        # Print a label once, in the first row of its answer.
         label = "" if before is not None and row.label == before.label else row.label
         rows.append([label, *row.cells, *([row.compared] if shown else [])])
     return [kind, "mix", axis, parameters, "runs", *(["compared"] if shown else [])], rows

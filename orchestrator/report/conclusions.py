@@ -1,14 +1,14 @@
 """Conclusions that a report may draw from the pairs of a mix and its baseline.
 
-The evidence of pairs refutes "both learn equally often at every size". It does not say that the favored side needs
+The evidence of pairs refutes "both learn equally often at every size". It does not show that the favored side needs
 fewer parameters: if the learning curves cross, each side is ahead at some sizes. So there are two conclusions:
 
 * *more often* (or less often): at the sizes named, one side was learned more often.
-* *parameters*: one side needs fewer parameters. This also requires that the transitions of both mixes are known (or
-  are known to lie outside the tested sizes), that their intervals do not overlap, that no part of the sizes tried
-  favors the other side (:data:`CONTRARY`), and that larger models do not learn less often.
+* *parameters*: one side needs fewer parameters. This conclusion has four more conditions. The transitions of both mixes
+  are known, or known to be outside the tested sizes. Their intervals do not overlap. No part of the sizes tried favors
+  the other side (:data:`CONTRARY`). Larger models do not learn less often.
 
-``tests/bench/curves.py`` measures how often the second is drawn although the curves cross.
+``tests/bench/curves.py`` measures how often the second conclusion is drawn although the curves cross.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from orchestrator.transition.trend import is_rarer_with_size
 from orchestrator.transition.types import Transition, Verdict
 
 CONTRARY = 3.0
-"""Evidence from which a part of the sizes tried favors the other side."""
+"""Evidence above which a part of the sizes tried favors the other side."""
 
 
 class Obstacle(StrEnum):
-    """Why a decided comparison says nothing about parameters."""
+    """Why a decided comparison is not about parameters."""
 
     CONTRARY = "contrary"
     """At other sizes, the other side is ahead."""
@@ -42,13 +42,13 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a decided comparison shows.
+    """The result of a decided comparison.
 
     Attributes:
         direction: The side that the evidence favors, seen from the mix.
         place: The pairs at the sizes for which the conclusion holds.
-        contrary: The pairs at the sizes that favor the other side, None without such sizes.
-        obstacle: Why the conclusion is about learning more often only, None if it is about parameters.
+        contrary: The pairs at the sizes that favor the other side, None if there are no such sizes.
+        obstacle: Why the conclusion is only about learning more often, None if it is about parameters.
     """
 
     direction: Direction
@@ -58,11 +58,12 @@ class Conclusion:
 
     @property
     def is_about_parameters(self) -> bool:
+        """True if one side needs fewer parameters, not only learns more often at some sizes."""
         return self.obstacle is None
 
 
 def conclusion_of(answer: Answer, mix: MixAnswer) -> Conclusion | None:
-    """Return what the comparison of a mix with its baseline shows, or None if it is undecided or was not made."""
+    """Return the result of comparing a mix with its baseline, or None if it is undecided or was not made."""
     comparison = mix.comparison
     if comparison is None or comparison.decided is None:
         return None
@@ -77,9 +78,10 @@ def conclusion_of(answer: Answer, mix: MixAnswer) -> Conclusion | None:
 
 
 def unplaced(answer: Answer, mix: MixAnswer, direction: Direction) -> tuple[MixAnswer, ...]:
-    """Return those of a mix and its baseline whose transitions are not known well enough to compare them.
+    """Return the mix, its baseline or both, if their transitions are not known well enough to compare them.
 
-    The side that the evidence favors needs a transition at or below the tested sizes, the other one at or above them.
+    The transition of the side that the evidence favors must be at or below the tested sizes. The transition of the
+    other side must be at or above them.
     """
     sides = (mix, answer.baseline_of(mix))
     smaller, larger = sides if direction is Direction.FEWER else sides[::-1]
@@ -93,10 +95,10 @@ def learned_by_half(mix: MixAnswer) -> bool:
 
 
 def _favorable(comparison: Comparison, direction: Direction) -> Sequence[Part]:
-    """Return the parts from the first to the last whose own pairs are evidence for a direction, or all if none is."""
+    """Return the parts from the first to the last with evidence for a direction, or all parts if none has any."""
     parts = comparison.parts
-    places = [place for place, part in enumerate(parts) if part.evidence(direction) > 1]
-    return parts[places[0] : places[-1] + 1] if places else parts
+    indices = [index for index, part in enumerate(parts) if part.evidence(direction) > 1]
+    return parts[indices[0] : indices[-1] + 1] if indices else parts
 
 
 def _together(parts: Sequence[Part]) -> Tallies:
@@ -111,6 +113,7 @@ def _sum(tallies: Sequence[Tally]) -> Tally:
 
 
 def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary: bool) -> Obstacle | None:
+    """Return why a decided comparison is not about parameters, or None if it is."""
     if is_contrary:
         return Obstacle.CONTRARY
     sides = (mix, answer.baseline_of(mix))
@@ -123,6 +126,7 @@ def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary:
 
 
 def _are_apart(smaller: Transition, larger: Transition) -> bool:
+    """Return True if the intervals of two transitions do not overlap."""
     high = smaller.relative.high
     low = larger.relative.low
     return high is not None and low is not None and high <= low

@@ -1,4 +1,4 @@
-"""Drawing that may fail without losing an answer."""
+"""Drawing of figures. If it fails, the answer is not lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ LONGEST = 300
 
 
 def try_to_draw(what: str, draw: Callable[[], Made], warn: Callable[[str], object] = log.warning) -> Made | None:
-    """Return the result of ``draw``, or None after a warning. Import matplotlib in ``draw``, as this may fail too."""
+    """Return the result of ``draw``, or None after a warning if it fails.
+
+    Import matplotlib in ``draw``, because the import may fail too.
+    """
     try:
         return draw()
     except Exception as error:  # noqa: BLE001 - a user's fonts, settings and packages may raise anything

@@ -1,6 +1,6 @@
 """Findings of probes: structure on both sides of a transition, numbers by size, and failed or missing probes.
 
-The probe ``separation`` scores how much more alike the items of a group are than other items, and reports how often
+The probe ``separation`` scores how much more alike the items of a group are than other items. It also reports how often
 random orders of the items score as high.
 """
 
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from orchestrator.history.sweeps import failures
 from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.explanation import Paragraph
-from orchestrator.report.words.transitions import called
+from orchestrator.report.sentences.explanation import Paragraph
+from orchestrator.report.sentences.transitions import called
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.text import counted, listed
@@ -23,11 +23,12 @@ from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
 from trainables.probes.nulls import grouping_count
 
-PREFIX = "probe/"
+NUMBER_PREFIX = "probe/"
 """Start of the name of every number of a probe."""
 CHANCE = ".p"
 """End of the name of a number that is the probability of another number under chance."""
-SEPARATION = f"{PREFIX}separation/"
+SEPARATION = f"{NUMBER_PREFIX}separation/"
+"""Start of the names of the numbers of the probe ``separation``."""
 BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""
 ERRORS = 3.0
@@ -37,19 +38,19 @@ Structures = dict[str, bool]
 """The structures in one run. The value is True if there are too few items to exclude chance."""
 
 
-def structure_words(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
+def structure_paragraphs(answer: Answer, runs: Sequence[Run], family: Family) -> tuple[Paragraph, ...]:
     """Return a paragraph on the structures on both sides of the transition of each mix that was learned.
 
-    It counts runs with results of the probe ``separation``. Without any, return an empty tuple.
+    It counts the runs with results of the probe ``separation``. Return an empty tuple if there are none.
     """
     sentences = []
     doubtful = set[str]()
     for mix in filter(lambda mix: mix.learned, answer.mixes):
-        own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
+        own = [run for run in runs if run.config.label == mix.mix and run.is_finished]
         probed = ((run.config.size, _structures(run, family)) for run in own)
         sides = _sides(mix, [(size, structures) for size, structures in probed if structures is not None])
         if any(sides.values()):
-            doubts_by_kind = [pair for group in sides.values() for one in group for pair in one.items()]
+            doubts_by_kind = [pair for group in sides.values() for structures in group for pair in structures.items()]
             counts = "; ".join(_counted(kind, sides) for kind in dict(doubts_by_kind))
             sentences.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
             doubtful |= {kind for kind, is_doubtful in doubts_by_kind if is_doubtful}
@@ -71,7 +72,10 @@ def _counted(kind: str, sides: Mapping[str, Sequence[Structures]]) -> str:
 
 
 def _sides(mix: MixAnswer, runs: Sequence[tuple[int, Structures]]) -> dict[str, list[Structures]]:
-    """Return the runs below and above the transition's interval, or all runs under ``""`` without a transition."""
+    """Return the runs below and above the transition's interval, by side.
+
+    Without a transition, return all runs under an empty name.
+    """
     placed = mix.target.transition.relative
     value = mix.target.transition.relative.value
     if not mix.target.transition.is_located or value is None:
@@ -90,6 +94,8 @@ def _structures(run: Run, family: Family) -> Structures | None:
     for chance, name in known:
         labels = family.groupings().get(name)
         least = 0.0 if labels is None else 1 / grouping_count(labels)
+        # With few items, even the best order may have more than 5% of all orders as its equals. A score then counts if
+        # no other order exceeds it, apart from sampling error.
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
             kind = "neighbors are alike" if labels is None else f"{family.grouping_words().get(name, name)} are apart"
             structures[kind] = chance > BEYOND_CHANCE
@@ -97,7 +103,7 @@ def _structures(run: Run, family: Family) -> Structures | None:
 
 
 class ProbePoint(NamedTuple):
-    """A number of one run. ``is_chance`` is True if too many random orders of the items reach it."""
+    """A number of one run. ``is_chance`` is True if too many random orders of the items score as high."""
 
     mix: str
     size: int
@@ -106,15 +112,16 @@ class ProbePoint(NamedTuple):
 
 
 def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
-    """Return the numbers of runs with the usual training, by probe and by name of the number."""
+    """Return the numbers of finished runs, by probe and by name of the number."""
     points: dict[str, dict[str, list[ProbePoint]]] = {}
     for run in runs:
-        if not run.is_typical:
+        if not run.is_finished:
             continue
         numbers = numbers_of(run.directory)
         for name, value in sorted(numbers.items()):
+            # The p-value of a number is not a point. It decides whether the points of the number are hollow.
             if name.removesuffix(CHANCE) == name or name.removesuffix(CHANCE) not in numbers:
-                probe, _, number = name.removeprefix(PREFIX).partition("/")
+                probe, _, number = name.removeprefix(NUMBER_PREFIX).partition("/")
                 is_chance = numbers.get(name + CHANCE, 0.0) > BEYOND_CHANCE
                 point = ProbePoint(run.config.label, run.config.size, value, is_chance)
                 points.setdefault(probe, {}).setdefault(number, []).append(point)

@@ -1,9 +1,9 @@
 """Races: the ratio by which the target arrives sooner than its rivals, paired by graph and seed.
 
 A race has the measures ``spent_NAME`` and ``arrived_NAME`` of each method. If both methods arrived, the pair's
-ratio is known; if only one did, it is bounded on one side. That is enough for the median over pairs. The median's
-interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), valid for any
-distribution of the ratios. Means would be wrong, because the budget cuts some numbers short.
+ratio is known. If only one did, the ratio is bounded on one side. That is enough for the median over pairs. The
+interval of the median is between order statistics of the bounds, as in a sign test (Conover 1999, section 3.2). It is
+valid for any distribution of the ratios. Means would be wrong, because the budget cuts some numbers short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import QUANTILES, Estimate
 
-SPENT, SECONDS, ARRIVED, BROKEN = "spent_", "seconds_", "arrived_", "broken_"
+SPENT = "spent_"
+"""Start of the names of measures of a method's cost, in the unit of the race."""
+SECONDS = "seconds_"
+"""Start of the names of measures of a method's seconds."""
+ARRIVED = "arrived_"
+"""Start of the names of measures of whether a method arrived."""
+BROKEN = "broken_"
+"""Start of the names of measures of whether a method broke down."""
 
 
 class Bounds(NamedTuple):
@@ -32,8 +39,10 @@ class Bounds(NamedTuple):
 
 
 class SpeedUp(NamedTuple):
-    """How much more the best rival needs than the target, in the race's unit and in seconds: medians of ratios over
-    ``pairs`` graphs."""
+    """Ratio of the need of the best rival to the need of the target: the median over ``pairs`` graphs.
+
+    ``spent`` is in the race's unit, and ``seconds`` in seconds.
+    """
 
     mix: str
     size: int
@@ -43,12 +52,12 @@ class SpeedUp(NamedTuple):
 
 
 def speed_ups(spec: SweepSpec, runs: Sequence[Run]) -> list[SpeedUp]:
-    """Return every mix and size with a race, in the order of the space; ``[]`` for other families."""
+    """Return every mix and size with a race, in the order of the space. Return an empty list for other families."""
     raced: dict[tuple[str, int], list[Mapping[str, float]]] = {}
     for run in runs:
         measures = run.outcome.measures
         is_race = all(f"{SPENT}{task}" in measures for task in run.config.mix.tasks)
-        if is_race and run.is_typical:
+        if is_race and run.is_finished:
             raced.setdefault((run.config.label, run.config.size), []).append(measures)
     result = []
     for mix, size in spec.cells:
@@ -60,9 +69,12 @@ def speed_ups(spec: SweepSpec, runs: Sequence[Run]) -> list[SpeedUp]:
 
 
 def median(ratios: Sequence[Bounds]) -> Estimate:
-    """Return the median of bounded numbers with an interval, None where bounds or too few numbers leave it open."""
-    lows, highs = sorted(one.low for one in ratios), sorted(one.high for one in ratios)
-    least, most = _middle(lows), _middle(highs)
+    """Return the median of bounded numbers, with an interval. An end that is open, because of bounds or too few
+    numbers, is None."""
+    lows = sorted(ratio.low for ratio in ratios)
+    highs = sorted(ratio.high for ratio in ratios)
+    least = _middle(lows)
+    most = _middle(highs)
     # The largest k such that the k-th smallest and k-th largest contain the median with this confidence.
     ways = accumulate(math.comb(len(ratios), k) for k in range(len(ratios) + 1))
     k = next(k for k, below in enumerate(ways) if below / 2 ** len(ratios) >= QUANTILES[0])
@@ -79,7 +91,8 @@ def _middle(ordered: Sequence[float]) -> float:
 
 
 def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequence[str]) -> Bounds:
-    """Return the best rival's need over the target's in one race. A rival that broke down never arrives."""
+    """Return the ratio of the best rival's need to the target's need in one race. A rival that broke down never
+    arrives."""
     working = [rival for rival in rivals if not measures.get(f"{BROKEN}{rival}")]
     needs = [_bounds(measures, kind, rival) for rival in working or rivals]
     best = Bounds(min(need.low for need in needs), min(need.high for need in needs))
@@ -87,6 +100,6 @@ def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequen
 
 
 def _bounds(measures: Mapping[str, float], kind: str, method: str) -> Bounds:
-    """Return bounds of a method's need: its spending, or any value above if it did not arrive."""
+    """Return bounds of a method's need. If it arrived, it needs what it spent. Otherwise it needs at least that."""
     spent = measures[f"{kind}{method}"]
     return Bounds(spent, spent if measures[f"{ARRIVED}{method}"] else math.inf)

@@ -1,4 +1,4 @@
-"""Tables of results, a row per mix and task, and of runs, for terminal, page, exports, Python and MLflow."""
+"""Rows of tables, for terminal, page, exports, Python and MLflow: a row per mix and task, and a row per run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.report.conclusions import Conclusion, conclusion_of
-from orchestrator.report.words.costs import bad_runs
-from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.transitions import count_words, size_words
+from orchestrator.report.sentences.costs import bad_runs
+from orchestrator.report.sentences.findings import compared_text
+from orchestrator.report.sentences.transitions import count_text, size_text
 from orchestrator.space.runs import Run
 from orchestrator.transition.types import Estimate
 
@@ -32,16 +32,18 @@ NUMBERS = ("seconds", "accuracy", "floor", "parameters", "core_parameters")
 
 @dataclass(frozen=True)
 class Row:
-    """One task of one mix. ``smallest`` and ``largest`` are the tested sizes.
+    """One task of one mix.
 
     Attributes:
         label: Name of the answer, if several are compared.
+        smallest: Smallest tested size.
+        largest: Largest tested size.
         name: The mix, or ``prod in add+prod`` for a task that is not the target.
-        runs_words: Number of runs, such as ``12 (1 diverged, 2 failed)``, ``""`` for a task that is not the target.
-        size_words: The transition as text, on the size axis.
-        count_words: The same in parameters.
-        compared: The target's comparison with the baseline, ``""`` without a baseline.
-        conclusion: What that comparison shows, None if it is undecided.
+        runs_text: Number of runs, such as ``12 (1 diverged, 2 failed)``. Empty for a task that is not the target.
+        size_text: The transition as text, on the size axis.
+        count_text: The transition as text, in parameters.
+        compared: The target's comparison with the baseline. Empty if there is no baseline.
+        conclusion: Result of that comparison, None if it is undecided.
     """
 
     label: str
@@ -52,22 +54,23 @@ class Row:
     mix: str
     name: str
     is_target: bool
-    runs_words: str
-    size_words: str
-    count_words: str
+    runs_text: str
+    size_text: str
+    count_text: str
     compared: str
     conclusion: Conclusion | None
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
         """Cells in a table of answers: mix, size, parameters and runs."""
-        return self.name, self.size_words, self.count_words, self.runs_words
+        return self.name, self.size_text, self.count_text, self.runs_text
 
     def columns(self) -> dict[str, Any]:
         """Return plain values by their names in exported tables and in MLflow."""
         mix = self.answer
         transition = self.task.transition
-        comparison, ratio = (mix.comparison, mix.synergy) if self.is_target else (None, None)
+        comparison = mix.comparison if self.is_target else None
+        ratio = mix.synergy if self.is_target else None
         conclusion = self.conclusion
         about = "" if conclusion is None else "parameters" if conclusion.is_about_parameters else "often"
         place = () if conclusion is None else (*conclusion.place.mix.sizes, *conclusion.place.baseline.sizes)
@@ -96,7 +99,7 @@ class Row:
             "synergy": ratio and ratio.value,
             "synergy_low": ratio and ratio.low,
             "synergy_high": ratio and ratio.high,
-            "words": self.size_words,
+            "words": self.size_text,
             "asymptote": transition.asymptote,
             "p_levels_off": transition.p_levels_off,
         }
@@ -115,10 +118,10 @@ def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
                     *(label, mix, task, *answer.tested(task.transition), mix.mix),
                     name=mix.mix if is_target else f"{task.task} in {mix.mix}",
                     is_target=is_target,
-                    runs_words=runs if is_target else "",
-                    size_words=size_words(answer, task.transition),
-                    count_words=count_words(answer, task),
-                    compared=compared_words(answer, mix) if is_target else "",
+                    runs_text=runs if is_target else "",
+                    size_text=size_text(answer, task.transition),
+                    count_text=count_text(answer, task),
+                    compared=compared_text(answer, mix) if is_target else "",
                     conclusion=conclusion_of(answer, mix) if is_target else None,
                 )
             )
@@ -135,7 +138,7 @@ def _ends(unit: str, estimate: Estimate) -> dict[str, float | None]:
 
 
 def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return :data:`COLUMNS` of each run, then the score and floor of every task, probes' numbers, and measures."""
+    """Return a row per run: :data:`COLUMNS`, the score and floor of every task, the numbers of probes, and measures."""
     spec = sweep.spec
     family = sweep.spec.make_family()
     tuned = () if spec.tune is None else tuple(spec.tune.settings)
@@ -153,7 +156,7 @@ def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
         row |= {f"{TUNED}{name}": attrgetter(name)(config.settings) for name in tuned}
         row |= numbers_of(run.directory)
         for name, value in outcome.measures.items():
-            if name != "seconds":
+            if name != "seconds":  # A family may name a measure like a column, and columns never change.
                 row[f"{MEASURE}{name}" if name in COLUMNS or "/" in name else name] = value
         values.append(row)
     return values

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.findings import outcome_words, sentences
+from orchestrator.report.sentences.findings import outcome_text, sentences
 from orchestrator.system.text import counted
-from orchestrator.transition.scaling import Place, Scaling, scaling
+from orchestrator.transition.scaling import PlacedTransition, Scaling, scaling
 from orchestrator.transition.types import Verdict
 
 SEED = 0
@@ -20,8 +20,14 @@ SEED = 0
 
 @dataclass(frozen=True)
 class LabeledAnswer:
-    """An answer to compare, with a unique ``label``. Variants differ in the setting ``along``, with value ``place``.
-    ``pairs`` has the keys of the runs behind each mix's comparison with its baseline."""
+    """An answer to compare.
+
+    Attributes:
+        label: Unique name of the answer.
+        along: Setting in which variants differ.
+        place: Value of that setting, None without such a setting.
+        pairs: Keys of the runs in each mix's comparison with its baseline.
+    """
 
     label: str
     answer: Answer
@@ -33,7 +39,7 @@ class LabeledAnswer:
 
 
 def recipes_of(answer: Answer) -> list[LabeledAnswer]:
-    """Return an answer under each of its recipes, or ``[]`` for a single recipe."""
+    """Return an answer under each of its recipes, or an empty list if it has a single recipe."""
     return [LabeledAnswer(name, answer.under(name)) for name in answer.recipes]
 
 
@@ -46,37 +52,40 @@ def finding(answer: Answer) -> tuple[str, ...]:
 
 
 def comparison_sentences(compared: Sequence[LabeledAnswer], kind: str) -> list[str]:
-    """Return a sentence per mix if all answers share target and baseline, else each answer's own sentences.
+    """Return a sentence per mix if all answers share target and baseline, otherwise each answer's own sentences.
 
-    ``kind`` names what is compared, such as ``recipe``.
+    ``kind`` is the noun for the answers, such as ``recipe``.
     """
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     repeated: list[str] = []
     variants = Counter(entry.variant for entry in compared)
-    for place, entry in enumerate(compared):
+    for index, entry in enumerate(compared):
         answer = entry.answer
         is_named = entry.variant and variants[entry.variant] == 1
         for mix in answer.compared:
-            if (other := _containing(compared, place, mix.mix)) is not None:  # The same evidence counts once.
+            if (other := _containing(compared, index, mix.mix)) is not None:  # The same evidence counts once.
                 repeated.append(
                     f"{entry.label} is not counted for {mix.mix}, because {other.label} has all of its pairs."
                 )
                 continue
             mixes = (mix.mix, answer.baseline_of(mix).mix)
-            outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_words(answer, mix)
+            outcomes.setdefault(mixes, {})[entry.variant if is_named else entry.label] = outcome_text(answer, mix)
     same = len({(entry.answer.target, entry.answer.baseline) for entry in compared}) == 1
     if same and len(compared) > 1 and outcomes:
         return [*(_sentence(*mixes, by_name, kind) for mixes, by_name in outcomes.items()), *repeated]
     return [f"{entry.label}: {text}" for entry in compared for text in sentences(entry.answer)]
 
 
-def _containing(compared: Sequence[LabeledAnswer], place: int, mix: str) -> LabeledAnswer | None:
-    """Return the first other answer that has all pairs of the answer at ``place``, as a sweep has those of one that it
-    extends. Of answers with the same pairs, the first counts."""
-    own = compared[place].pairs.get(mix, frozenset())
-    for index, other in enumerate(compared):
-        theirs = other.pairs.get(mix, frozenset())
-        if own and index != place and (own < theirs or (own == theirs and index < place)):
+def _containing(compared: Sequence[LabeledAnswer], index: int, mix: str) -> LabeledAnswer | None:
+    """Return the first other answer whose pairs include all pairs of the answer at ``index``.
+
+    This happens if one sweep extends another. If both have the same pairs, the earlier one is kept.
+    """
+    pairs = compared[index].pairs.get(mix, frozenset())
+    for other_index, other in enumerate(compared):
+        other_pairs = other.pairs.get(mix, frozenset())
+        is_repeated = pairs < other_pairs or (pairs == other_pairs and other_index < index)
+        if pairs and other_index != index and is_repeated:
             return other
     return None
 
@@ -94,19 +103,22 @@ def _sentence(mix: str, baseline: str, outcomes: Mapping[str, str], kind: str) -
 
 
 def can_scale(compared: Sequence[LabeledAnswer]) -> bool:
-    """Return whether these are variants of a space that differ in a number."""
+    """Return True if these are variants of one space that differ in a number."""
     settings = {(entry.space, entry.along) for entry in compared}
     return len(compared) > 1 and len(settings) == 1 and bool(compared[0].along)
 
 
 def mix_scalings(compared: Sequence[LabeledAnswer]) -> dict[str, Scaling | None]:
-    """Return how the transition of each mix grows with the setting, or None if unknown. Mixes are in every variant."""
+    """Return how the transition of each mix grows with the setting, or None if unknown.
+
+    Mixes that are not in every variant are omitted.
+    """
     first, *others = ([mix.mix for mix in entry.answer.mixes] for entry in compared)
     rng = np.random.default_rng(SEED)
     return {mix: _law(compared, mix, rng) for mix in first if all(mix in mixes for mixes in others)}
 
 
-def scaling_words(compared: Sequence[LabeledAnswer]) -> Iterator[str]:
+def scaling_text(compared: Sequence[LabeledAnswer]) -> Iterator[str]:
     """Yield a sentence per mix: ``add: n_embed at the transition grows as modulus^0.6 [0.2, 1.1], over 4 values``."""
     name = compared[0].along.rpartition(".")[2]
     axis = compared[0].answer.size_axis
@@ -126,5 +138,5 @@ def _law(compared: Sequence[LabeledAnswer], mix: str, rng: np.random.Generator) 
         largest = float(entry.answer.counts[-1].size)
         if transition.density is None or transition.verdict is Verdict.NEAR_FLOOR or entry.place is None:
             return None
-        places.append(Place(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))
+        places.append(PlacedTransition(entry.place, transition.density, largest, transition.verdict is Verdict.ABOVE))
     return scaling(places, rng)

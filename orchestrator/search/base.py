@@ -30,8 +30,10 @@ BY_HAND: Final = "stopped by hand"
 class Request:
     """A requested run: one cell (mix, size) with one seed.
 
-    ``phase`` is above 0 for a phase that a later phase continues; searchers do not deal with phases. ``values`` replace
-    the mix's settings, by dotted name. The run stops when the target reaches the accuracy ``until``, in (0, 1], if set.
+    Attributes:
+        phase: 0 for the last phase of an arm, otherwise the number of an earlier phase. Searchers ignore phases.
+        values: Numbers that replace settings of the mix, by dotted name.
+        until: Accuracy in (0, 1] on the target at which the run stops, or None if it trains to its end.
     """
 
     mix: str
@@ -42,19 +44,23 @@ class Request:
     until: float | None = None
 
     @property
-    def is_evidence(self) -> bool:
-        """True if the run is evidence: trained to its end, with all steps of its arm. An earlier phase of an arm is not
-        evidence, and neither is a run of the tuning, which stops as soon as it has learned."""
+    def is_full(self) -> bool:
+        """True if the run trains to the end of its arm. Only such runs are evidence. An earlier phase of an arm is not
+        full, and neither is a tuning run, because it stops as soon as it has learned."""
         return not self.phase and self.until is None
 
     def point(self, accuracy: float, floor: float, cost: float = 0.0, settled: bool | None = None) -> Point:
-        """Return what the run shows about a task."""
+        """Return the run's result on a task as a point."""
         return Point(self.size, self.seed, accuracy, floor, settled, cost)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Request:
-        """Return a request from its fields, in which JSON has turned tuples into lists. Raises ``TypeError`` for an
-        unknown field, and ``ValueError`` for several times the steps, as in audits of earlier versions."""
+        """Return a request from its fields in JSON, where tuples have become lists.
+
+        Raises:
+            TypeError: A field is unknown.
+            ValueError: The run has several times the steps, as in audits of earlier versions.
+        """
         fields = dict(data)
         if fields.pop("steps_factor", 1) != 1:
             raise ValueError("a run with several times the steps (an audit), which this version does not support")
@@ -63,14 +69,21 @@ class Request:
 
 
 Results = Mapping[Request, Point | None]
-"""What each run shows about the target. None marks a failed run, which is not requested again."""
+"""Each run's result on the target. None marks a failed run, which is not requested again."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The question that a searcher answers: names of mixes, sizes (ascending), seeds in order of use, and each compared
-    mix with its baseline. ``parameters`` of a model are by size; if empty, they are its square. ``looks`` are earlier
-    analyses of some of the runs of each comparison, in the same order; none if empty."""
+    """The question that a searcher answers.
+
+    Attributes:
+        mixes: Names of the mixes.
+        sizes: Candidate sizes, ascending.
+        seeds: Seeds, in order of use.
+        comparisons: Each compared mix with its baseline.
+        parameters: Parameters of a model by size. If empty, a model has the square of its size.
+        looks: Number of earlier analyses of some of the runs of each comparison. If empty, there were none.
+    """
 
     mixes: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -100,14 +113,19 @@ class Problem:
 
     @cached_property
     def _counts(self) -> dict[float, float]:
-        """Results of :meth:`count`."""
+        """Cached results of :meth:`count`."""
         return {}
 
 
 @dataclass(frozen=True)
 class MixProgress:
-    """State of the search for one mix: the largest size that did not learn (``low``) and the smallest that learned
-    (``high``), None if unknown, and an upper bound on the remaining runs."""
+    """State of the search for one mix.
+
+    Attributes:
+        low: Largest size that did not learn, or None if unknown.
+        high: Smallest size that learned, or None if unknown.
+        runs_left: Upper bound on the remaining runs.
+    """
 
     mix: str
     low: int | None
@@ -122,7 +140,7 @@ class SearchSettings:
 
     stack: int | Literal["auto"] = "auto"
     """Maximum number of seeds to request together at one size. The engine trains them as one batched model, at little
-    more than the cost of one. With ``auto``, the engine chooses the number; without an engine it is 1."""
+    more than the cost of one run. With ``auto``, the engine chooses the number. Without an engine, ``auto`` means 1."""
 
     def __post_init__(self) -> None:
         if self.stack != "auto" and not 1 <= self.stack <= 4096:
@@ -157,16 +175,19 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
 class Searcher(ABC):
     """Base of searchers. A subclass decides in :meth:`choose` and :meth:`progress_of`; this class keeps the state.
 
-    ``Settings`` is the frozen dataclass of the settings, which are passed as keywords. The state is the ``results`` of
-    the runs that ended, the ``blocks`` requested as evidence, in order (:mod:`orchestrator.transition.evidence`), and
-    the mixes that the user ``stopped``, which get no more runs.
+    ``Settings`` is the frozen dataclass of the settings. They are passed as keywords.
+
+    Attributes:
+        results: Results of the runs that ended.
+        blocks: Blocks that were requested as evidence, in order (:mod:`orchestrator.transition.evidence`).
+        stopped: Mixes that the user stopped. They get no more runs.
     """
 
     Settings: ClassVar[type[SearchSettings]]
     settings: SearchSettings
-    hurries: ClassVar[bool] = False
-    """True if the next runs depend on the last ones so much that a few of them soon are worth more than many at once
-    (space/stack_sizes.py)."""
+    prefers_small_stacks: ClassVar[bool] = False
+    """True if the searcher should get few results soon rather than many results later, because each result changes
+    its next requests. Stacks are then kept small (space/stack_sizes.py)."""
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem
@@ -180,11 +201,15 @@ class Searcher(ABC):
     def choose(
         self, pending: Sequence[Request], limit: int, ending: Collection[Request] = ()
     ) -> Sequence[Request | Block]:
-        """Return the next runs, most wanted first, without changing the state: at most ``limit``, plus one to complete
-        a block. Known and ``pending`` runs are not chosen again; in a block, they do not count toward the limit.
+        """Return the next runs, most wanted first, without changing the state.
 
-        The results of ``ending``, some of the pending runs, are about to come. A searcher whose next choice depends on
-        them may choose nothing until then.
+        Known and ``pending`` runs are not chosen again. In a block, they do not count toward the limit.
+
+        Args:
+            pending: Requested runs that have not ended.
+            limit: Maximum number of new runs. One more is allowed to complete a block.
+            ending: Pending runs whose results arrive soon. A searcher may choose nothing until it has their results,
+                if its next choice depends on them.
         """
 
     @abstractmethod
@@ -200,6 +225,7 @@ class Searcher(ABC):
 
     @property
     def stack(self) -> int:
+        """Number of seeds to request together, 1 if it was not chosen."""
         return 1 if self.settings.stack == "auto" else self.settings.stack
 
     @property
@@ -213,9 +239,11 @@ class Searcher(ABC):
         return not self._pending and not self.choose((), 1)
 
     def ask(self, limit: int, ending: Collection[Request] = ()) -> list[Request]:
-        """Return up to ``limit`` runs to start now, plus one to complete a block. If there are none, wait for results,
-        or stop if the searcher is :attr:`done`. ``ending`` are runs that are about to end, as
-        :data:`orchestrator.jobs.plan.ENDING` says."""
+        """Return up to ``limit`` runs to start now, plus one to complete a block.
+
+        If the list is empty, wait for results, or stop if the searcher is :attr:`done`. ``ending`` are runs that are
+        about to end (:data:`orchestrator.jobs.plan.ENDING`).
+        """
         if limit < 1:
             return []
         chosen = self.choose(self.pending, limit, ending)
@@ -225,8 +253,11 @@ class Searcher(ABC):
         return requests
 
     def tell(self, request: Request, point: Point | None) -> None:
-        """Record what a run shows about the target, None if it failed. Later results of the same run are ignored. The
-        run need not have been requested, because resumed and extended sweeps pass results from their journals."""
+        """Record a run's result on the target, or None if the run failed.
+
+        Later results of the same run are ignored. The run need not have been requested, because resumed and extended
+        sweeps pass results from their journals.
+        """
         self._pending.pop(request, None)
         self.results.setdefault(request, point)
 
@@ -235,8 +266,8 @@ class Searcher(ABC):
         return True
 
     def release(self) -> list[Request]:
-        """Stop waiting for the pending runs that are not needed any more, and return them. Results that arrive
-        nevertheless are kept."""
+        """Stop waiting for pending runs that are no longer needed, and return them. If their results arrive anyway,
+        they are kept."""
         released = [run for run in self._pending if not self.needs(run)]
         for run in released:
             del self._pending[run]

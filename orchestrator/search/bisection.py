@@ -20,10 +20,11 @@ class Bisection(Searcher):
     """Bisects the sizes of all mixes at once, with all seeds at each size, starting at the largest.
 
     A size counts as learned if its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean
-    accuracy at the largest size. This is the definition of the transition; a majority vote would search for P = 0.5. If
-    the median at the largest size is below :data:`ASYMPTOTE`, A is not an asymptote and the search of the mix ends. The
-    smallest size is run only if all other sizes learned. Failed runs are not evidence; if all seeds of a size fail, the
-    search of the mix ends.
+    accuracy at the largest size. This is the definition of the transition. A majority vote would find another size, at
+    which half of the runs learn. The smallest size is run only if all other sizes learned.
+
+    The search of a mix ends early if the median at the largest size is below :data:`ASYMPTOTE`, because A is then not
+    an asymptote. It also ends if all runs of a size failed, because failed runs are not evidence.
     """
 
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
@@ -33,7 +34,7 @@ class Bisection(Searcher):
         sizes = {mix: self._replay(mix)[0] for mix in self.problem.mixes if mix not in self.stopped}
         runs = [run for mix, size in sizes.items() if size is not None for run in cell_runs(self.problem, mix, size)]
         # Seed by seed (stack by stack), so that mixes do not wait for each other if workers are few.
-        rank = {seed: place // self.stack for place, seed in enumerate(self.problem.seeds)}
+        rank = {seed: position // self.stack for position, seed in enumerate(self.problem.seeds)}
         return sorted([run for run in runs if run not in taken], key=lambda run: rank[run.seed])[:limit]
 
     def progress_of(self, mix: str) -> MixProgress:
@@ -44,12 +45,17 @@ class Bisection(Searcher):
 
         Each decision needs all seeds of its size, so the order of results does not matter.
         """
-        sizes, seeds = self.problem.sizes, self.problem.seeds
-        # Indices of the largest size known not to learn (or -1) and the smallest known to learn (or their number).
-        low, high, top = -1, len(sizes), 0.0
+        sizes = self.problem.sizes
+        seeds = self.problem.seeds
+        # Index of the largest size known not to learn, -1 if there is none.
+        low = -1
+        # Index of the smallest size known to learn, the number of sizes if there is none.
+        high = len(sizes)
+        top = 0.0
 
         def state(runs_left: int = 0) -> MixProgress:
-            failed, learned = sizes[low] if low >= 0 else None, sizes[high] if high < len(sizes) else None
+            failed = sizes[low] if low >= 0 else None
+            learned = sizes[high] if high < len(sizes) else None
             return MixProgress(mix, failed, learned, runs_left, done=runs_left == 0)
 
         while high - low > 1:

@@ -31,7 +31,8 @@ class Grid(Searcher):
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
-        stack, seeds = self.stack, problem.seeds
+        stack = self.stack
+        seeds = problem.seeds
         self._stacks = [
             [Request(mix, size, seed) for seed in seeds[start : start + stack]]
             for start in range(0, len(seeds), stack)
@@ -71,8 +72,8 @@ class Grid(Searcher):
 def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:
     """Return the largest size that did not learn and the smallest that did, by mean accuracy over seeds.
 
-    A size learned if it reaches :data:`LEVEL` of the mean at the largest size with evidence. If a size above the
-    smallest learned size failed, that failure is ignored.
+    A size learned if it reaches :data:`LEVEL` of the mean at the largest size with evidence. Larger sizes that did not
+    learn are ignored.
     """
     cells = {size: ended_runs(problem, results, mix, size) for size in problem.sizes}
     accuracies = {size: [result.accuracy for result in cell if result is not None] for size, cell in cells.items()}

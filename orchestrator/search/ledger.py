@@ -1,7 +1,7 @@
-"""Results and blocks of a search, added up as they come in, so that a decision costs the same after any number of runs.
+"""Sums over the results and blocks of a search, updated as results arrive.
 
-A decision depends only on the searcher's results and blocks. A :class:`Ledger` keeps sums over them, so that no
-decision has to add them up again.
+A decision depends only on the searcher's results and blocks. A :class:`Ledger` keeps sums over them. A decision then
+takes the same time after any number of runs.
 """
 
 from __future__ import annotations
@@ -30,44 +30,51 @@ DEVIATIONS = 1.5
 
 
 class PairCosts:
-    """Size and cost of each run of a complete pair whose cost is known, in the order of the blocks. Sums over them are
-    then the same for any order in which the runs ended."""
+    """Sizes and costs of the runs of complete pairs, in the order of the blocks. Runs of unknown cost are omitted."""
 
     def __init__(self) -> None:
-        self.sizes, self.costs = array("d"), array("d")
-        self._places: list[int] = []
+        self.sizes = array("d")
+        self.costs = array("d")
+        self._blocks: list[int] = []
+        """Index of the block of each run."""
 
-    def add(self, place: int, size: int, cost: float) -> None:
-        """Add a run of the block at ``place``, unless its ``cost`` is unknown (0)."""
+    def add(self, block: int, size: int, cost: float) -> None:
+        """Add a run of the block with this index, unless its ``cost`` is unknown (0)."""
         if cost > 0:
-            at = bisect(self._places, place)
-            self._places.insert(at, place)
-            self.sizes.insert(at, size)
-            self.costs.insert(at, cost)
+            # Sums of floats depend on their order. In the order of the blocks, they do not depend on which run ends
+            # first, so a resumed sweep makes the same decisions.
+            position = bisect(self._blocks, block)
+            self._blocks.insert(position, block)
+            self.sizes.insert(position, size)
+            self.costs.insert(position, cost)
 
     def branch(self) -> PairCosts:
         """Return an independent copy."""
         other = copy.copy(self)
-        other.sizes, other.costs, other._places = self.sizes[:], self.costs[:], list(self._places)
+        other.sizes = self.sizes[:]
+        other.costs = self.costs[:]
+        other._blocks = list(self._blocks)
         return other
 
 
 class ComparedRuns:
-    """The blocks of one comparison in order of request, and what its complete ones amount to.
+    """The blocks of one comparison in order of request, and sums over the complete ones.
 
     The first ``counted`` blocks are complete, and their pairs are in ``growth`` and the posteriors. Later blocks may
-    also be complete, but do not count before all earlier ones are.
+    also be complete. They do not count until all earlier blocks are complete, because evidence is only valid for pairs
+    in the order of request (:mod:`orchestrator.transition.evidence`).
     """
 
     def __init__(self, problem: Problem) -> None:
         self.blocks: list[Block] = []
         self.pairs: list[Pair | None] = []
         self.growth = Growth()
-        self.mix, self.baseline = prior_of(problem, DEVIATIONS), prior_of(problem, DEVIATIONS)
+        self.mix = prior_of(problem, DEVIATIONS)
+        self.baseline = prior_of(problem, DEVIATIONS)
         self.open: dict[int, Block] = {}
-        """Blocks that are not complete, by their place."""
+        """Blocks that are not complete, by their index."""
         self.open_runs: dict[int, list[Request]] = {}
-        """Their two runs."""
+        """The two runs of each open block, by the block's index."""
         self.costs = PairCosts()
         self.seeds_of_mix: dict[int, set[int]] = {}
         """Seeds of the blocks by size of the mix."""
@@ -83,22 +90,24 @@ class ComparedRuns:
 
     def add(self, block: Block, pair: Pair | None, run_cost: Mapping[RunId, float]) -> None:
         """Add the next block, with its pair if it is complete, and the known costs of runs."""
-        place = len(self.blocks)
-        self.open[place], self.open_runs[place] = block, requests_of(block)
+        index = len(self.blocks)
+        self.open[index] = block
+        self.open_runs[index] = requests_of(block)
         self.blocks.append(block)
         self.pairs.append(None)
         self.seeds_of_mix.setdefault(block.mix_size, set()).add(block.seed)
         self.seeds_of_baseline.setdefault(block.baseline_size, set()).add(block.seed)
         self.uses[block.seed] += 1
         if pair is not None:
-            self.complete(place, pair, run_cost)
+            self.complete(index, pair, run_cost)
 
-    def complete(self, place: int, pair: Pair, run_cost: Mapping[RunId, float]) -> None:
-        """Note the pair of a block, and the costs of its runs."""
-        self.pairs[place] = pair
-        del self.open[place], self.open_runs[place]
-        for run in self.blocks[place].runs:
-            self.costs.add(place, run[1], run_cost.get(run, 0.0))
+    def complete(self, index: int, pair: Pair, run_cost: Mapping[RunId, float]) -> None:
+        """Record the pair of a block, and the costs of its runs."""
+        self.pairs[index] = pair
+        del self.open[index], self.open_runs[index]
+        for run in self.blocks[index].runs:
+            self.costs.add(index, run[1], run_cost.get(run, 0.0))
+        # A pair may complete a gap. Later pairs that waited for it count now.
         while self.counted < len(self.pairs) and (ready := self.pairs[self.counted]) is not None:
             self.growth.add(ready)
             self.mix.add(ready.mix_size, ready.mix_learned)
@@ -106,26 +115,33 @@ class ComparedRuns:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Differs whenever a block was added or completed."""
+        """Version of the state. It changes whenever a block is added or completed."""
         return len(self.blocks), len(self.open)
 
     def branch(self) -> ComparedRuns:
         """Return an independent copy."""
         other = copy.copy(self)
-        other.blocks, other.pairs, other.open = list(self.blocks), list(self.pairs), dict(self.open)
-        other.open_runs, other.costs, other.uses = dict(self.open_runs), self.costs.branch(), Counter(self.uses)
+        other.blocks = list(self.blocks)
+        other.pairs = list(self.pairs)
+        other.open = dict(self.open)
+        other.open_runs = dict(self.open_runs)
+        other.costs = self.costs.branch()
+        other.uses = Counter(self.uses)
         other.seeds_of_mix = {size: set(seeds) for size, seeds in self.seeds_of_mix.items()}
         other.seeds_of_baseline = {size: set(seeds) for size, seeds in self.seeds_of_baseline.items()}
-        other.growth, other.mix, other.baseline = self.growth.branch(), self.mix.branch(), self.baseline.branch()
+        other.growth = self.growth.branch()
+        other.mix = self.mix.branch()
+        other.baseline = self.baseline.branch()
         return other
 
     def posteriors(self) -> tuple[Surrogate, Surrogate]:
-        """Return the posteriors of the mix and its baseline given all complete pairs, even those that do not count
-        yet."""
+        """Return the posteriors of the mix and its baseline given all complete pairs, even if they do not count yet."""
+        # The search may use every outcome. Only the evidence must wait for earlier pairs.
         later = [pair for pair in self.pairs[self.counted :] if pair is not None]
         if not later:
             return self.mix, self.baseline
-        mix, baseline = self.mix.branch(), self.baseline.branch()
+        mix = self.mix.branch()
+        baseline = self.baseline.branch()
         for pair in later:
             mix.add(pair.mix_size, pair.mix_learned)
             baseline.add(pair.baseline_size, pair.baseline_learned)
@@ -136,13 +152,14 @@ class Ledger:
     """Sums over the results and blocks of a search.
 
     Attributes:
-        learned: Whether each run that is evidence learned, None if it failed.
+        learned: Whether each full run learned, None if it failed. A run is full if it trained to the end of its arm
+            (:attr:`Request.is_full`).
         ended: Number of runs that ended, by mix.
         spent: Cost of the runs that ended, by mix.
-        least_cost: Cost of the cheapest run that is evidence, 0 if it is unknown.
-        run_cost: Cost of each run that is evidence and did not fail.
-        outcomes: By mix, what each run that did not fail shows, and whether it learned, sorted.
-        cells: By mix, the runs that are evidence.
+        least_cost: Cost of the cheapest full run, 0 if no cost is known.
+        run_cost: Cost of each full run that did not fail.
+        outcomes: By mix, the point of each full run that did not fail and whether it learned, sorted.
+        cells: By mix, the full runs.
         compared: The blocks of each comparison.
     """
 
@@ -156,12 +173,17 @@ class Ledger:
         self.compared: dict[MixAndBaseline, ComparedRuns] = {
             both: ComparedRuns(problem) for both in problem.comparisons
         }
-        self._problem, self._share = problem, share
-        self._results = self._blocks = 0
+        self._problem = problem
+        self._share = share
+        self._results = 0
+        """Number of results that were added."""
+        self._blocks = 0
+        """Number of blocks that were added."""
         self._last_block: Block | None = None
         self._waiting: dict[RunId, list[tuple[MixAndBaseline, int]]] = defaultdict(list)
         self._known_costs: list[tuple[int, float]] = []
-        self._log_sizes, self._log_costs = array("d"), array("d")
+        self._log_sizes = array("d")
+        self._log_costs = array("d")
         self.least_cost = 0.0
         self._cost_model: CostModel | None = None
         self._transitions: dict[str, TransitionDesign] = {}
@@ -170,6 +192,7 @@ class Ledger:
         """Return True if exactly these results and blocks were added."""
         if len(results) != self._results or len(blocks) != self._blocks:
             return False
+        # Results are only ever added, so their number is enough. Blocks can be replaced by a restored list.
         return not blocks or blocks[-1] is self._last_block
 
     def knows(self, results: Results, blocks: Sequence[Block]) -> bool:
@@ -178,13 +201,15 @@ class Ledger:
         return is_same and len(results) >= self._results
 
     def update(self, results: dict[Request, Point | None], blocks: Sequence[Block]) -> None:
-        """Add what has come since the last update."""
+        """Add the results and blocks since the last update."""
+        # A dictionary keeps the order of insertion, so the new results are the last ones.
         new = list(itertools.islice(reversed(results.items()), len(results) - self._results))
         for run, point in reversed(new):
             self._add_result(run, point)
         for block in blocks[self._blocks :]:
             self._add_block(block)
-        self._results, self._blocks = len(results), len(blocks)
+        self._results = len(results)
+        self._blocks = len(blocks)
         self._last_block = blocks[-1] if blocks else None
 
     def pair_of(self, block: Block) -> Pair | None:
@@ -194,7 +219,7 @@ class Ledger:
     def waiting(self, request: Request) -> list[MixAndBaseline]:
         """Return the comparisons with open blocks that wait for the outcome of a run."""
         run = (request.mix, request.size, request.seed)
-        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_evidence else []
+        return [pair for pair, _ in self._waiting.get(run, ())] if request.is_full else []
 
     @property
     def costs(self) -> CostModel:
@@ -204,7 +229,7 @@ class Ledger:
         return self._cost_model
 
     def transition(self, mix: str) -> TransitionDesign:
-        """Return the search for a mix's transition, which is the same until another of its runs has ended."""
+        """Return the state of the search for a mix's transition. It is cached until another run of the mix ends."""
         if mix not in self._transitions:
             self._transitions[mix] = design_of(self._problem, mix, tuple(self.outcomes[mix]))
         return self._transitions[mix]
@@ -213,7 +238,7 @@ class Ledger:
         self.ended[request.mix] += 1
         if point is not None:
             self.spent[request.mix] = self.spent.get(request.mix, 0.0) + point.cost
-        if not request.is_evidence:
+        if not request.is_full:
             return
         run = (request.mix, request.size, request.seed)
         self.cells.setdefault(request.mix, KnownRuns(self._problem.seeds)).add(run[1:], point is not None)
@@ -222,31 +247,34 @@ class Ledger:
             self.learned[run] = None
         else:
             learned = has_learned(point.accuracy, point.floor, point.settled, self._share)
-            self.learned[run], self.run_cost[run] = learned, point.cost
+            self.learned[run] = learned
+            self.run_cost[run] = point.cost
             insort(self.outcomes.setdefault(request.mix, []), (point, learned))
             if point.cost > 0:
                 self._add_cost(request.size, point.cost)
-        for pair, place in self._waiting.pop(run, ()):
-            self._try_to_complete(pair, place)
+        for pair, block in self._waiting.pop(run, ()):
+            self._try_to_complete(pair, block)
 
     def _add_cost(self, size: int, cost: float) -> None:
         self.least_cost = min(self.least_cost or cost, cost)
-        place = bisect(self._known_costs, (size, cost))
-        self._known_costs.insert(place, (size, cost))
-        self._log_sizes.insert(place, float(np.log(float(size))))
-        self._log_costs.insert(place, float(np.log(cost)))
+        # Sorted, so that the fitted costs do not depend on the order of results.
+        position = bisect(self._known_costs, (size, cost))
+        self._known_costs.insert(position, (size, cost))
+        self._log_sizes.insert(position, float(np.log(float(size))))
+        self._log_costs.insert(position, float(np.log(cost)))
         self._cost_model = None
 
     def _add_block(self, block: Block) -> None:
         key = (block.mix, block.baseline)
-        if (own := self.compared.get(key)) is None:  # Of a mix that this sweep no longer compares.
+        compared = self.compared.get(key)
+        if compared is None:  # This sweep extends one that compared this mix, but no longer does so.
             return
-        own.add(block, self.pair_of(block), self.run_cost)
+        compared.add(block, self.pair_of(block), self.run_cost)
         for run in block.runs:
             if run not in self.learned:
-                self._waiting[run].append((key, len(own.blocks) - 1))
+                self._waiting[run].append((key, len(compared.blocks) - 1))
 
-    def _try_to_complete(self, key: MixAndBaseline, place: int) -> None:
-        own = self.compared[key]
-        if place in own.open and (pair := self.pair_of(own.open[place])) is not None:
-            own.complete(place, pair, self.run_cost)
+    def _try_to_complete(self, key: MixAndBaseline, block: int) -> None:
+        compared = self.compared[key]
+        if block in compared.open and (pair := self.pair_of(compared.open[block])) is not None:
+            compared.complete(block, pair, self.run_cost)

@@ -1,8 +1,9 @@
 """Choice of the next blocks of one comparison, by expected growth of its evidence per unit of cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
-of its blocks. Seeds are used in a fixed order, each once as long as there are any. Runs of the baseline from another
-mix or sweep therefore never influence a block, as rule 2 of :mod:`orchestrator.transition.evidence` requires.
+of its blocks. Seeds are used in a fixed order, and none is used twice while unused seeds are left. Runs of the baseline
+that belong to another mix or sweep therefore never influence a block. Rule 2 of
+:mod:`orchestrator.transition.evidence` requires this.
 
 Letters: D curves, S sizes of the mix, T sizes of the baseline, R runs.
 """
@@ -35,20 +36,22 @@ AMBITION = 0.5
 small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
 (tests/bench/results/searchers.md)."""
 FEWEST_OPEN = 8
-"""Fewer open blocks are never enough: runs take different times, and a few slots should not wait for the slowest."""
+"""Fewer open blocks are never enough: runs take different times, and idle slots should not wait for the slowest."""
 SMALLEST_VALUE = 1e-6
-"""Value of a pair relative to its expected growth at sizes where the side that is behind overall may be ahead."""
+"""Smallest value of a pair relative to its expected growth. It applies at sizes where the side that is behind overall
+may be ahead."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
-"""Stop when another pair is expected to add less log evidence than this (False: before the decision, True: after). If
-both mixes are known to learn alike, a decision would take more than a hundred pairs."""
+"""Least expected growth of the log evidence for another pair, before (False) and after (True) the decision. With less,
+a decision would take more than a hundred pairs: both mixes are known to learn alike."""
 
 
 @dataclass(frozen=True)
 class PairDesign:
     """State of the comparison of a mix with its baseline while one decision is made.
 
-    ``runs`` has its blocks, their pairs and costs. ``error`` is the probability of a decision if the mixes are equally
-    good.
+    Attributes:
+        runs: The comparison's blocks, with their pairs and costs.
+        error: Probability of a decision if the mixes are equally good.
     """
 
     problem: Problem
@@ -59,17 +62,17 @@ class PairDesign:
 
     @cached_property
     def decided(self) -> Direction | None:
-        """The direction that the counted pairs decide, or None."""
+        """The direction that the counted pairs decided, or None if they did not decide."""
         return self.runs.growth.decision(self.error, self._looks)
 
     @cached_property
     def fewest_more(self) -> int:
-        """The fewest further pairs that can decide the comparison."""
+        """Smallest number of further pairs that can decide the comparison."""
         return self.runs.growth.fewest_more(self.error, self._looks)
 
     @cached_property
     def _at_least(self) -> float:
-        """The certified factor."""
+        """The certified factor, 1 before the decision."""
         if self.decided is None:
             return 1.0
         return self.runs.growth.at_least(self.problem.count, self.decided, self.error, self._looks)
@@ -85,10 +88,13 @@ class PairDesign:
 
     def _run_costs(self) -> Floats:
         """Return the cost of a run at each size: the mean of its measured costs and one prediction from parameters."""
+        # The prediction counts like one more run. A size with many runs follows its measurements. A size without any
+        # still has a cost, and a single slow run does not rule its size out.
         expected_S = np.array(list(self.problem.counts().values())) + OVERHEAD
         if not self.runs.costs.sizes:
             return expected_S
-        sizes, cost_R = self.runs.costs.sizes.tolist(), np.array(self.runs.costs.costs)
+        sizes = self.runs.costs.sizes.tolist()
+        cost_R = np.array(self.runs.costs.costs)
         count = {size: self.problem.count(size) + OVERHEAD for size in set(sizes)}
         unit = float(cost_R.sum()) / sum(map(count.__getitem__, sizes))
         size_R = np.array(sizes)
@@ -97,13 +103,16 @@ class PairDesign:
         return cost_S
 
     @property
-    def is_served(self) -> bool:
-        """True if the open blocks of the comparison should be enough to decide it. More blocks would be placed without
-        knowing what these show, and trained in vain."""
-        return len(self.runs.open) >= FEWEST_OPEN and self.decided is None and len(self.runs.open) >= self._enough
+    def has_enough_pairs(self) -> bool:
+        """True if the open blocks of the comparison should be enough to decide it.
+
+        More blocks would be chosen without knowing the outcomes of the open ones, and probably be trained in vain.
+        """
+        count = len(self.runs.open)
+        return count >= FEWEST_OPEN and self.decided is None and count >= self._pairs_expected
 
     @cached_property
-    def _enough(self) -> float:
+    def _pairs_expected(self) -> float:
         """Number of pairs that decide the comparison from here if evidence grows as expected."""
         growth_ST, _ = self._growths
         reached = max(path[-1] for path in self.runs.growth.path.values()) - math.log(self._looks + 1)
@@ -113,26 +122,32 @@ class PairDesign:
     @cached_property
     def _best_place(self) -> tuple[tuple[int, int], list[int]]:
         """Best sizes of the mix and the baseline, and the free seeds there (empty if evidence would hardly grow)."""
-        sizes, cost_S = self.problem.sizes, self._run_costs()
+        sizes = self.problem.sizes
+        cost_S = self._run_costs()
         growth_ST, gain_ST = (values.copy() for values in self._growths)
         least = LEAST_GROWTH[self.decided is not None]
         gain_ST[growth_ST < least] = 0.0
-        for place in zip(*np.nonzero(gain_ST), strict=True):
-            if not self._has_free_seeds(*place):
-                gain_ST[place] = 0.0
+        for cell in zip(*np.nonzero(gain_ST), strict=True):
+            # Every seed was used at these sizes. Without this, the best cell could have no block to request, and the
+            # search would end although another cell still has seeds.
+            if not self._has_free_seeds(*cell):
+                gain_ST[cell] = 0.0
+        # Costs differ between sizes far more than growths do, so growth per cost would favor the smallest models too
+        # much. The exponent is from simulated searches (tests/bench/results/searchers.md).
         score_ST = gain_ST / (cost_S[:, None] + cost_S) ** THRIFT
         best = divmod(int(score_ST.argmax()), len(sizes))
         return (sizes[best[0]], sizes[best[1]]), self._free(*best) if gain_ST[best] > 0 else []
 
     @cached_property
     def _growths(self) -> tuple[Floats, Floats]:
-        """Return the expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
+        """Expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
 
-        Before the decision only pairs at equal sizes count (:func:`toward_one_side`). Afterwards only pairs that would
-        raise the factor count, with more weight on large ratios, which certify all smaller factors too.
+        Before the decision only pairs at equal sizes count (:func:`toward_one_side`). After the decision only pairs
+        that would raise the factor count. Large ratios have more weight, because they certify all smaller factors too.
         """
         mix, baseline = self.runs.posteriors()
         sizes = self.problem.sizes
+        # The number of blocks is the seed, so that the draws do not depend on when other mixes ask.
         rng = np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.runs.blocks)])
         mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
         if self.decided is None:
@@ -142,38 +157,41 @@ class PairDesign:
         ratio_ST = count_S / count_S[:, None]
         sign = 1 if self.decided is Direction.FEWER else -1
         rise_ST = ratio_ST**sign / self._at_least
-        # Only these pairs can raise the factor.
-        place_S, place_T = np.nonzero(rise_ST >= STEP)
-        mix_DP, baseline_DP = mix_DS[:, place_S], baseline_DT[:, place_T]
+        # Only these pairs (P of them) can raise the factor.
+        mix_P, baseline_P = np.nonzero(rise_ST >= STEP)
+        mix_DP = mix_DS[:, mix_P]
+        baseline_DP = baseline_DT[:, baseline_P]
         better_DP = sign * mix_DP > sign * baseline_DP
         growth_ST = np.zeros_like(rise_ST)
-        growth_ST[place_S, place_T] = (divergence(mix_DP, baseline_DP) * better_DP).mean(axis=0)
+        growth_ST[mix_P, baseline_P] = (divergence(mix_DP, baseline_DP) * better_DP).mean(axis=0)
         return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
 
     def _free(self, mix: int, baseline: int) -> list[int]:
-        """Return the seeds that the comparison's blocks have not used for the mix or the baseline at these sizes, those
-        that they have used least often at any size first.
+        """Return the seeds that the comparison's blocks have not used at these sizes, for the mix or for the baseline.
 
-        A seed fixes the data, and data may suit one mix better than the other at every size. Pairs with the same seed
-        are then not independent, so each pair gets a seed of its own as long as there are any.
+        Seeds that were used least often at any size come first. A seed fixes the data, and data may suit one mix better
+        than the other at every size. Pairs with the same seed are then not independent. Each pair therefore gets a new
+        seed while unused seeds are left.
         """
         of_mix, of_baseline = self._used_at(mix, baseline)
         return [seed for seed in self._seeds if seed not in of_mix and seed not in of_baseline]
 
     def _has_free_seeds(self, mix: int, baseline: int) -> bool:
         of_mix, of_baseline = self._used_at(mix, baseline)
+        # A quick test, because every decision asks this for every pair of sizes.
         if len(of_mix) + len(of_baseline) < len(self.problem.seeds):
             return True
         return any(seed not in of_mix and seed not in of_baseline for seed in self.problem.seeds)
 
     def _used_at(self, mix: int, baseline: int) -> tuple[set[int], set[int]]:
         """Return the seeds that the comparison's blocks have used for the mix and for the baseline at these sizes."""
-        sizes, none = self.problem.sizes, set[int]()
+        sizes = self.problem.sizes
+        none = set[int]()
         return self.runs.seeds_of_mix.get(sizes[mix], none), self.runs.seeds_of_baseline.get(sizes[baseline], none)
 
     @cached_property
     def _seeds(self) -> list[int]:
-        """The seeds, those that the comparison's blocks have used least often first."""
+        """The seeds, sorted by how often the comparison's blocks have used them."""
         return sorted(self.problem.seeds, key=lambda seed: self.runs.uses.get(seed, 0))
 
 
@@ -182,11 +200,13 @@ def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats
 
     If curves cross, pairs at sizes where the mix is ahead and pairs at sizes where it is behind undo each other's
     evidence. So choose the side that is ahead over all sizes together. The value of a size is the growth for that side
-    minus the growth for the other side. The subtracted part has a weight from 0 to 1: 0 before the first pair, and
-    larger the surer it is which side is ahead.
+    minus the growth for the other side. The subtracted part has a weight from 0 to 1. It is 0 before the first pair,
+    and grows with the certainty about which side is ahead.
     """
     growth_DS = divergence(mix_DS, baseline_DS)
     sign_DS = np.sign(mix_DS - baseline_DS)
+    # A mean of signs, so in [-1, 1]: 1 if the mix is ahead on every drawn pair of curves, near 0 if the draws disagree.
+    # Its sign is the side, and its size the certainty.
     lead = float(np.sign((growth_DS * sign_DS).sum(axis=1)).mean())
     side = 1.0 if lead >= 0 else -1.0
     ahead_S, behind_S = ((growth_DS * (sign_DS == sign)).mean(axis=0) for sign in (side, -side))
@@ -205,8 +225,8 @@ def divergence(p: Floats, q: Floats) -> Floats:
 
 
 def _kl(p: Floats, q: Floats, q_fails: Floats) -> Floats:
-    """Return p log(p / q) + (1 - p) log((1 - p) / (1 - q)). A third of a decision's time is spent here, so reuse
-    arrays."""
+    """Return p log(p / q) + (1 - p) log((1 - p) / (1 - q)), where ``q_fails`` is 1 - q."""
+    # A third of a decision's time is spent here, so reuse arrays.
     p_fails = 1 - p
     learns = np.divide(p, q)
     np.log(learns, out=learns)

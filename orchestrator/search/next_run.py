@@ -16,7 +16,7 @@ import numpy as np
 
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.results import CostModel, points
-from orchestrator.transition.estimate import SURE, transition
+from orchestrator.transition.estimate import SURE_OUTSIDE, transition
 from orchestrator.transition.evidence import has_learned
 from orchestrator.transition.surrogate import Surrogate
 from orchestrator.transition.types import LEVEL, QUANTILES, Floats, Point, Verdict
@@ -163,7 +163,7 @@ class TransitionDesign:
             return [Request(self.mix, size, seed) for seed in own[:count]]
 
         for outside, end in zip(self._outside, (-1, 0), strict=True):
-            if outside >= SURE:
+            if outside >= SURE_OUTSIDE:
                 cell = [(sizes[end], seed) for seed in seeds]
                 have = sum(known.cells.get(run, False) or run in waiting for run in cell)
                 return least_used(sizes[end], min(most, max(CONFIRMATIONS - have, 0)))

@@ -1,7 +1,7 @@
-"""Default searcher, which chooses the comparison or transition that is next, and its settings such as ``max_cost``.
+"""The default searcher, and its settings such as ``max_cost``.
 
-First it asks for pairs of runs, to decide each comparison and certify a larger factor; then for single runs, to locate
-transitions.
+First it requests pairs of runs, to decide each comparison and to certify a larger factor. Then it requests single runs,
+to locate transitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from orchestrator.search.base import (
 from orchestrator.search.ledger import ComparedRuns, Ledger, MixAndBaseline
 from orchestrator.search.next_pair import PairDesign
 from orchestrator.search.next_run import TransitionDesign
-from orchestrator.search.reachable_pairs import Limits, Shortfall, Side, most_pairs
+from orchestrator.search.reachable_pairs import Budget, Shortfall, Side, most_pairs
 from orchestrator.transition.e_value import Growth
 from orchestrator.transition.evidence import Block
 
@@ -35,7 +35,7 @@ MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
 """Minimum ``max_cost``. A smaller value would not allow any run."""
 RAISING = 2 / 3
-"""Share of a mix's budget for certifying a larger factor if transitions are also to be located."""
+"""Share of a mix's budget for certifying a larger factor if transitions must also be located."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class PairsSettings(EvidenceSettings):
     """Maximum number of runs of a mix. For a baseline it is multiplied by the number of mixes compared with it."""
     max_cost: float | None = None
     """Maximum training time of a mix, in seconds (of one core if training runs on CPU cores). For a baseline it is
-    multiplied by the number of mixes compared with it. Transformers on a CPU count the seconds that the native step
-    takes on a typical core, so that the same runs are trained on any machine; other models count measured seconds."""
+    multiplied by the number of mixes compared with it. For transformers on a CPU, these are the seconds of the native
+    step on a typical core, so that any machine trains the same runs. For other models they are measured seconds."""
 
     @property
     def most_spent(self) -> float:
@@ -69,12 +69,13 @@ class Pairs(Searcher):
 
     Settings: ClassVar[type[SearchSettings]] = PairsSettings
     settings: PairsSettings
-    hurries: ClassVar[bool] = True
+    prefers_small_stacks: ClassVar[bool] = True
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
         self._ledger = self._new_ledger()
         self._designs: dict[MixAndBaseline, tuple[tuple[int, int], PairDesign]] = {}
+        """Cached designs, each with the version of the blocks that it is for."""
         budgets = Counter(baseline for _, baseline in problem.comparisons)
         self._shortfalls: dict[MixAndBaseline, tuple[tuple[int, int], Shortfall | None]] = {}
         self._closed: frozenset[MixAndBaseline] = frozenset()
@@ -89,7 +90,7 @@ class Pairs(Searcher):
     def ledger(self) -> Ledger:
         """Sums over the present results and blocks."""
         if not self._ledger.is_current(self.results, self.blocks):
-            if not self._ledger.knows(self.results, self.blocks):  # Blocks were restored before others.
+            if not self._ledger.knows(self.results, self.blocks):  # Restored blocks come before known blocks.
                 self._ledger = self._new_ledger()
             self._ledger.update(self.results, self.blocks)
         return self._ledger
@@ -104,7 +105,7 @@ class Pairs(Searcher):
         return self.design_with(pair, self.ledger.compared[pair])
 
     def design_with(self, pair: MixAndBaseline, runs: ComparedRuns) -> PairDesign:
-        """Return the design of a comparison's next block after these blocks."""
+        """Return the design of a comparison's next block, if ``runs`` are its blocks so far."""
         version, design = self._designs.get(pair, (None, None))
         if design is None or version != runs.version or design.runs is not runs:
             design = PairDesign(self.problem, *pair, runs, self.settings.error)
@@ -126,8 +127,10 @@ class Pairs(Searcher):
         return _Decision(self, ()).progress(mix)
 
     def shortfall(self, pair: MixAndBaseline) -> Shortfall | None:
-        """Return why an undecided comparison cannot be decided any more, or None if it can. A search may stop it then,
-        because evidence is valid whenever one stops."""
+        """Return why an undecided comparison can no longer be decided, or None if it can.
+
+        The search may then give up on it: evidence is valid no matter when you stop.
+        """
         state = len(self.results), len(self.blocks)
         known, result = self._shortfalls.get(pair, (None, None))
         if known != state:
@@ -147,20 +150,20 @@ class Pairs(Searcher):
 
     def _side(self, mix: str, used: dict[int, set[int]]) -> Side:
         count = self.budgets[mix]
-        return Side(mix, Limits(self.settings.max_runs * count, self.settings.most_spent * count), used)
+        return Side(mix, Budget(self.settings.max_runs * count, self.settings.most_spent * count), used)
 
     def is_closed(self, pair: MixAndBaseline) -> bool:
-        """Return True if no further run of a comparison's blocks is needed: it is decided, or cannot be.
+        """Return True if a comparison needs no further run, because it is decided or can no longer be decided.
 
-        Its open blocks then stay incomplete. The decision still holds, because the pairs before them made it. A search
-        that continues after a decision does need its open blocks: later pairs count only once these are complete.
+        Its open blocks then stay incomplete. The decision still holds, because earlier pairs made it.
         """
+        # A search that continues after a decision needs its open blocks: later pairs do not count before these do.
         if self.settings.aim != "decide":
             return False
         return self.design(pair).decided is not None or self.is_hopeless(pair)
 
     def is_hopeless(self, pair: MixAndBaseline) -> bool:
-        """Return True if a comparison had a chance to be decided, and has none any more. It gets no more pairs."""
+        """Return True if a comparison could have been decided, but no longer can. It gets no more pairs."""
         shortfall = self.shortfall(pair)
         return shortfall is not None and not shortfall.from_start
 
@@ -177,17 +180,19 @@ class Pairs(Searcher):
 
 
 class _Decision:
-    """State for a single decision. Runs chosen so far count as pending."""
+    """State during a single decision. Runs that it has chosen so far count as pending."""
 
     def __init__(self, searcher: Pairs, pending: Iterable[Request], ending: Collection[Request] = ()) -> None:
-        self._searcher, self._settings, self._problem = searcher, searcher.settings, searcher.problem
+        self._searcher = searcher
+        self._settings = searcher.settings
+        self._problem = searcher.problem
         self._ledger = searcher.ledger
         self._branches: dict[MixAndBaseline, ComparedRuns] = {}
-        """Copies of comparisons to which blocks of this decision were added."""
+        """Copies of comparisons, with the blocks that this decision added."""
         self._chosen: dict[MixAndBaseline, list[Block]] = {}
-        """Blocks of this decision that are in no copy yet. The last ones never need one."""
+        """Blocks of this decision that no copy contains yet. Copies are slow, and the last blocks never need one."""
         self._next: dict[MixAndBaseline, list[Block]] = {}
-        """The next blocks of comparisons, until an item is chosen."""
+        """Cached next blocks of comparisons. They change as soon as an item is chosen."""
         self._ending = frozenset(ending)
         self.pending: dict[Request, None] = {}
         self._pending_of: dict[str, list[Request]] = {mix: [] for mix in self._problem.mixes}
@@ -203,7 +208,7 @@ class _Decision:
         return items
 
     def _runs_of(self, pair: MixAndBaseline) -> ComparedRuns:
-        """Return the blocks of a comparison, with those of this decision. The ledger only has earlier ones."""
+        """Return the blocks of a comparison, including those of this decision, which the ledger lacks."""
         if pair in self._chosen:
             if pair not in self._branches:
                 self._branches[pair] = self._ledger.compared[pair].branch()
@@ -212,13 +217,14 @@ class _Decision:
         return self._branches.get(pair, self._ledger.compared[pair])
 
     def _wait_for(self, runs: Iterable[Request]) -> None:
+        """Count runs as pending."""
         for run in runs:
             if run not in self.pending:
                 self.pending[run] = None
                 self._pending_of.setdefault(run.mix, []).append(run)
 
     def unfinished(self) -> list[Request]:
-        """Return runs of earlier blocks that are neither known nor pending, for example after a resume."""
+        """Return runs of earlier blocks that are neither known nor pending. A resumed sweep can have such runs."""
         missing = [
             run
             for pair in self._problem.comparisons
@@ -227,13 +233,15 @@ class _Decision:
             if run not in self.pending and run not in self._searcher.results
             if not (self._searcher.stopped.intersection(pair) or self._searcher.is_closed(pair))
         ]
-        # The sweep may extend a sweep with more sizes and seeds.
-        sizes, seeds = self._problem.sizes, self._problem.seeds
+        # This sweep may extend a sweep that had other sizes and seeds.
+        sizes = self._problem.sizes
+        seeds = self._problem.seeds
         return [run for run in dict.fromkeys(missing) if run.size in sizes and run.seed in seeds]
 
     def next(self, room: int) -> Sequence[Request | Block]:
         """Return the next blocks or runs of one mix, or an empty sequence if no mix needs any."""
-        ended, pending = self._ledger.ended, self._pending_of
+        ended = self._ledger.ended
+        pending = self._pending_of
         order = sorted(self._problem.mixes, key=lambda mix: (len(pending[mix]), ended[mix]))
         return next((items for mix in order if (items := self._next_of(mix, room))), [])
 
@@ -248,40 +256,51 @@ class _Decision:
         return MixProgress(mix, low, high, left, done)
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
+        """Return the next blocks or runs of a mix, or an empty sequence if it needs none now."""
         compared = [pair for pair in self._problem.comparisons if mix in pair]
-        if any(self._completes_soon(pair) or self._is_served(pair) for pair in compared):
+        # Results that may decide a comparison of this mix are under way. The next choice is better with them.
+        if any(self._completes_soon(pair) or self._has_enough_pairs(pair) for pair in compared):
             return []
+        # Evidence comes before transitions. The mix requests the blocks of a comparison, its baseline does not.
         for pair in compared:
             if pair[0] == mix and (blocks := self._next_blocks(pair)):
-                return blocks[: max(1, room // 2)]
+                return blocks[: max(1, room // 2)]  # A block has two runs.
+        # Single runs would spend the budget of a baseline that another mix's blocks still need. With aim decide or
+        # factor, a compared mix gets no single runs at all.
         if (self._settings.aim != "locate" and compared) or any(self._next_blocks(pair) for pair in compared):
             return []
         if mix in self._searcher.stopped or not self._has_budget(mix):
             return []
         most = min(self._searcher.stack, room, self._runs_left(mix))
-        pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_evidence]
+        pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_full]
         return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
     def _next_blocks(self, pair: MixAndBaseline) -> list[Block]:
-        """Return the next blocks of a comparison. A decision asks for those of a baseline once for each other mix."""
+        """Return the next blocks of a comparison. The result is cached, because each mix of a baseline asks for it."""
         if pair not in self._next:
             self._next[pair] = self._find_next_blocks(pair)
         return self._next[pair]
 
     def _find_next_blocks(self, pair: MixAndBaseline) -> list[Block]:
+        # A block needs runs of both sides.
         if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
             return []
-        design, aim = self._comparison(pair), self._settings.aim
-        raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
+        design = self._comparison(pair)
         if design.decided is None and self._searcher.is_hopeless(pair):
             return []
+        # A decided comparison only gets pairs that raise its factor. With aim locate, part of the budget is kept for
+        # the transition.
+        aim = self._settings.aim
+        raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
         if design.decided is not None and not raises:
             return []
         return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
 
     def _completes_soon(self, pair: tuple[str, str]) -> bool:
-        """Return True if all open blocks of a comparison are about to be complete. With few slots, it takes less
-        training to place the next block after they are."""
+        """Return True if all open blocks of a comparison are about to be complete.
+
+        With few slots, a decision takes less training if the next block is chosen after that.
+        """
         if not self._ending:
             return False
         waits = False
@@ -292,12 +311,13 @@ class _Decision:
                     return False
         return waits
 
-    def _is_served(self, pair: MixAndBaseline) -> bool:
-        """Return True if the open blocks of a comparison, at least a stack of them, should decide it."""
+    def _has_enough_pairs(self, pair: MixAndBaseline) -> bool:
+        """Return True if a comparison has at least a stack of open blocks, and these should decide it."""
         open_blocks = self._runs_of(pair).open
-        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).is_served
+        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).has_enough_pairs
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
+        """Return True if a mix has runs and cost left in this share of its budget. Pending runs count as spent."""
         share *= self._searcher.budgets[mix]
         if self._ledger.ended[mix] + len(self._pending_of[mix]) >= share * self._settings.max_runs:
             return False

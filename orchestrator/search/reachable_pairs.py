@@ -1,4 +1,7 @@
-"""How many more pairs of a comparison can count within its budget, and whether they can still decide it."""
+"""How many more pairs of a comparison can count within its budget, and whether they can still decide it.
+
+The bounds here are computed before every decision. Each function therefore returns early if a quick bound suffices.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ from orchestrator.search.ledger import ComparedRuns, Ledger
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A comparison cannot be decided any more, even if all its remaining pairs agreed: at least ``needed`` more pairs
-    would have to count, and there is room for ``room``. ``from_start`` is True if its budget was too small from the
-    start. Then all its pairs are trained anyway, because the user who chose the budget expects no decision."""
+    """Why a comparison can no longer be decided.
+
+    Even if all remaining pairs agreed, it would need ``needed`` more, but the budget allows only ``room``.
+    ``from_start`` is True if the budget was too small from the beginning. The pairs are trained anyway in that case,
+    because the user who chose the budget expects no decision.
+    """
 
     needed: int
     room: int
@@ -21,8 +27,8 @@ class Shortfall:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """A mix's budget: the most runs, and the most training time in seconds, infinity without a limit."""
+class Budget:
+    """Limits of a mix: the number of ``runs``, and their ``cost`` in seconds of training. Infinite if not limited."""
 
     runs: float
     cost: float
@@ -30,18 +36,18 @@ class Limits:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its mix, its budget, and its seeds that the comparison's blocks have used by size."""
+    """One side of a comparison: its mix, its budget, and by size the seeds that the comparison's blocks have used."""
 
     mix: str
-    limits: Limits
+    budget: Budget
     used: dict[int, set[int]]
 
 
 def most_pairs(problem: Problem, ledger: Ledger, runs: ComparedRuns, sides: tuple[Side, Side], enough: int) -> int:
     """Return how many more pairs of a comparison can count at most, or a smaller number that is at least ``enough``.
 
-    These are the open blocks, and the new ones that the budgets of both mixes and free seeds allow. Runs in training do
-    not lower the bound before they end, so it does not depend on the order in which runs end.
+    These are its open blocks, and new blocks as far as both budgets and the free seeds allow. Runs in training lower
+    the bound only when they end. The bound therefore does not depend on the order in which runs end.
     """
     waiting = len(runs.blocks) - runs.counted
     if waiting >= enough:
@@ -51,10 +57,12 @@ def most_pairs(problem: Problem, ledger: Ledger, runs: ComparedRuns, sides: tupl
 
 
 def _in_budget(problem: Problem, ledger: Ledger, runs: ComparedRuns, side: Side, enough: int) -> int:
-    """Return how many new blocks a side's budget allows at most, or a smaller number that is at least ``enough``. Each
-    block needs another run, unless that run is known."""
-    left = side.limits.runs - ledger.ended[side.mix]
-    seconds = side.limits.cost - ledger.spent[side.mix]
+    """Return how many new blocks a side's budget allows at most, or a smaller number that is at least ``enough``.
+
+    Each block needs one more run of this side, unless the run is known already.
+    """
+    left = side.budget.runs - ledger.ended[side.mix]
+    seconds = side.budget.cost - ledger.spent[side.mix]
     if left <= 0 or seconds <= 0:
         return 0
     if ledger.least_cost and seconds < math.inf:
@@ -76,8 +84,9 @@ def _known(problem: Problem, ledger: Ledger, side: Side) -> int:
 
 
 def _free(problem: Problem, runs: ComparedRuns, enough: int) -> int:
-    """Return the number of blocks of equal size that the comparison has not asked for, counted up to ``enough``."""
-    free, none = 0, set[int]()
+    """Return the number of blocks of equal size that were not requested yet, counted up to ``enough``."""
+    free = 0
+    none = set[int]()
     for size in problem.sizes:
         used = runs.seeds_of_mix.get(size, none), runs.seeds_of_baseline.get(size, none)
         if len(problem.seeds) - sum(map(len, used)) >= enough - free:  # Even if all these seeds differ.

@@ -17,13 +17,14 @@ MAX_EXPONENT = 3.0
 
 
 def learned_runs(results: Results, learned: float) -> dict[RunId, bool | None]:
-    """Return whether each run that is evidence learned, or None if it failed (see ``EvidenceSettings.learned``)."""
+    """Return whether each full run learned, or None if it failed. ``learned`` is the bar
+    (:attr:`~orchestrator.search.base.EvidenceSettings.learned`)."""
     return {
         (run.mix, run.size, run.seed): None
         if result is None
         else has_learned(result.accuracy, result.floor, result.settled, learned)
         for run, result in results.items()
-        if run.is_evidence
+        if run.is_full
     }
 
 
@@ -39,13 +40,13 @@ def ended_runs(problem: Problem, results: Results, mix: str, size: int) -> list[
 
 
 def points(results: Results, mix: str) -> list[Point]:
-    """Return the points of the runs of one mix that are evidence, sorted."""
-    return sorted(point for run, point in results.items() if point is not None and run.mix == mix and run.is_evidence)
+    """Return the points of the full runs of one mix, sorted."""
+    return sorted(point for run, point in results.items() if point is not None and run.mix == mix and run.is_full)
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """The cost of a run by size, ``scale * size ** exponent``, in the unit of the observed costs."""
+    """The cost of a run by size, ``scale * size ** exponent``, in the unit of the measured costs."""
 
     scale: float
     exponent: float
@@ -55,12 +56,15 @@ class CostModel:
 
 
 def cost_model(results: Results) -> CostModel:
-    """Return the least-squares fit in ln size and ln cost to all runs with a known cost. The exponent is between 0 and
-    :data:`MAX_EXPONENT`, and 0 until runs of two sizes have ended, so that all sizes count as equally expensive."""
+    """Return the least-squares fit in ln size and ln cost to all runs with a known cost.
+
+    The exponent is between 0 and :data:`MAX_EXPONENT`. It is 0 until runs of two sizes have ended, so that all sizes
+    count as equally expensive.
+    """
     known = [
         (run.size, result.cost)
         for run, result in results.items()
-        if result is not None and result.cost > 0 and run.is_evidence
+        if result is not None and result.cost > 0 and run.is_full
     ]
     # Sorted, so that sums do not depend on the order of results.
     x, y = np.log(np.array(sorted(known), dtype=float).reshape(-1, 2).T.copy())

@@ -23,7 +23,7 @@ from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, mai
 from orchestrator.report.figures.style import WIDTH_IN, inline_svg
 from orchestrator.report.figures.transitions import bar_of, styles_of
 from orchestrator.report.page import render
-from orchestrator.report.side_by_side import can_scale, comparison_sentences, scaling_words
+from orchestrator.report.side_by_side import can_scale, comparison_sentences, scaling_text
 from orchestrator.space.runs import RunInTraining
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
@@ -141,7 +141,7 @@ class SweepPages:
         return render(
             "compare.html.j2",
             labels={sweep.id: entry.label for sweep, entry in zip(stored, answers, strict=True)},
-            sentences=[*findings, *(scaling_words(answers) if can_scale(answers) else ())],
+            sentences=[*findings, *(scaling_text(answers) if can_scale(answers) else ())],
             header=header,
             rows=rows,
             figure=Markup(svg),  # Safe: matplotlib escapes the text in its figures.

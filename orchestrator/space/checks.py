@@ -20,7 +20,7 @@ from trainables.contract.arms import ALL, Arm
 from trainables.probes.base import Probe
 
 BETWEEN = 0.37
-"""A place between two sizes, which is seldom a whole number."""
+"""Position between two sizes, as a share of their distance. It is seldom a whole number."""
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
 
@@ -31,11 +31,11 @@ def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mist
     if target not in known:
         yield Mistake(("target",), str(unknown(family.words.task, target, known)))
         return
-    for place, mix in enumerate(mixes):
+    for index, mix in enumerate(mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
         for task in strangers:
-            yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
+            yield Mistake(("mixes", index), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and target not in mix.tasks:
             yield Mistake(("target",), f"every mix must contain the target {target!r}; the mix {mix} does not")
 
@@ -55,8 +55,10 @@ def in_bar(learned: float, target: str, family: Family) -> Iterator[Mistake]:
 
 
 def check_counts(name: str, family: Family, sizes: Sequence[int]) -> None:
-    """Check that a family's parameters grow with the size, as an answer needs, even between the sizes, because
-    transitions are there. Raises :class:`UserError`."""
+    """Check that a family's parameters grow with the size, even between the candidate sizes.
+
+    Answers compare mixes by parameters, and a transition is usually between two sizes. Raises :class:`UserError`.
+    """
     between = [low + BETWEEN * (high - low) for low, high in pairwise(sizes)] or [sizes[0] + BETWEEN]
     counts: dict[float, float] = {}
     for size in sorted([*sizes, *between]):
@@ -67,22 +69,24 @@ def check_counts(name: str, family: Family, sizes: Sequence[int]) -> None:
                 f"{name} cannot count the parameters at {family.size_axis} {size:g}: {type(error).__name__}: {error}. "
                 "A transition may be between two sizes, so the count must accept fractions"
             ) from error
-    steps = [(one, other, False) for one, other in pairwise(sorted(counts))]
-    for one, other, strictly in [*steps, *((one, other, True) for one, other in pairwise(sizes))]:
-        if not (counts[one] < counts[other] if strictly else counts[one] <= counts[other]):
+    # The count may be the same at some fraction between two sizes, but not at two candidate sizes.
+    steps = [(small, large, False) for small, large in pairwise(sorted(counts))]
+    steps += [(small, large, True) for small, large in pairwise(sizes)]
+    for small, large, strictly in steps:
+        if not (counts[small] < counts[large] if strictly else counts[small] <= counts[large]):
             raise UserError(
-                f"{name} counts {counts[other]:g} parameters at {family.size_axis} {other:g} and {counts[one]:g} at "
-                f"{one:g}. Mixes are compared by their parameters, so the count must grow with the size"
+                f"{name} counts {counts[large]:g} parameters at {family.size_axis} {large:g} and {counts[small]:g} at "
+                f"{small:g}. Mixes are compared by their parameters, so the count must grow with the size"
             )
 
 
 def in_probes(probes: Sequence[Probe], family: Family) -> Iterator[Mistake]:
-    """Refuse probes of models or data that the family does not give out."""
-    for place, probe in enumerate(probes):
+    """Refuse probes that need models or data if the family cannot return them."""
+    for index, probe in enumerate(probes):
         for needed, method in ((probe.needs_model, "load"), (probe.needs_data, "data")):
             if needed and getattr(type(family), method) is getattr(Family, method):
                 why = f"the probe {probe.name} needs the method {method!r}, which the family {family.name} lacks"
-                yield Mistake(("probes", place), why)
+                yield Mistake(("probes", index), why)
 
 
 def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], family: Family) -> Iterator[Mistake]:
@@ -96,7 +100,7 @@ def in_tuned(tuned: Mapping[str, Mapping[str, float]], names: Iterable[str], fam
 
 
 def in_looks(looks: Mapping[str, int], names: Iterable[str]) -> Iterator[Mistake]:
-    """Refuse analyses of comparisons of unknown mixes."""
+    """Refuse earlier analyses of unknown mixes."""
     yield from (Mistake(("looks", name), str(unknown("mix", name, names))) for name in looks if name not in names)
 
 
@@ -130,7 +134,7 @@ def in_tune(
 
 
 def _unusable(family: Family, key: Key, trials: Iterable[Mapping[str, float]]) -> Iterator[Mistake]:
-    """Refuse values of settings with which the family cannot train."""
+    """Yield a mistake for each combination of values with which the family cannot train."""
     for values in trials:
         try:
             family.adjusted(values)
@@ -139,6 +143,7 @@ def _unusable(family: Family, key: Key, trials: Iterable[Mapping[str, float]]) -
 
 
 def _tunable(family: Family) -> str:
+    """Return which settings can be tuned."""
     allowed = ", ".join(family.tunable)
     return f"Allowed: {allowed}" if allowed else f"The family {family.name} has no settings to tune"
 
@@ -152,7 +157,8 @@ def in_along(along: str, settings: Any) -> Iterator[Mistake]:
 
 
 def check_parts(family: Family, run: RunConfig) -> None:
-    """Check the parts phases take over or freeze. Raises :class:`SettingsError` if a part is missing or unsuitable."""
+    """Check the parts of models that phases take over or freeze. Raises :class:`SettingsError` for a part that models
+    lack or that does not fit."""
     arm = f"the arm {run.label}"
     for phase in run.phases:
         start = phase.start

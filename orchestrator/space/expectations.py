@@ -1,6 +1,6 @@
-"""Statements about a search space, with their sources, to compare finished sweeps with.
+"""Statements about a search space and their sources, which finished sweeps are compared with.
 
-They are in the space's file under ``expects:``, and ``like`` does not inherit them. For the verdicts, see
+They are in the space's file under ``expects:``. ``like`` does not inherit them. For the verdicts, see
 :mod:`orchestrator.report.verdicts.statements`.
 """
 
@@ -17,14 +17,14 @@ from orchestrator.space.overlays import Values
 from orchestrator.system.strict import STRICT
 
 Finds = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
-# Findings by what they are about. The only other finding is ``transition``.
-LAW = ("exponent below",)
+# Findings by their subject. The only other finding is ``transition``.
+LAW_FINDINGS = ("exponent below",)
 """Findings about all variants of a space."""
-INSIDE = ("higher", "lower")
+PROBE_FINDINGS = ("higher", "lower")
 """Findings about numbers of probes."""
-ORDER = ("peaked first",)
+ORDER_FINDINGS = ("peaked first",)
 """Findings about the order in which answers are learned."""
-COMPARED = ("fewer", "no fewer")
+COMPARISON_FINDINGS = ("fewer", "no fewer")
 """Findings about two mixes."""
 
 
@@ -38,9 +38,10 @@ class Expectation(BaseModel):
     * ``transition``: a mix has a transition at or below the largest size.
     * ``exponent below``: over all variants, the size at the transition is a power of ``along`` with an exponent below
       ``limit``.
-    * ``higher`` or ``lower``: in runs that learned the target (``among: all``: in all runs), a ``number`` of a probe
-      (``separation/mod2``) is higher or lower ``than`` another one of the same runs; by default, than in runs of the
-      baseline at equal size.
+    * ``higher`` or ``lower``: a ``number`` of a probe (``separation/mod2``) is higher or lower ``than`` another number
+    of
+      the same runs. By default it is compared with runs of the baseline at equal size. Only runs that learned the
+      target count, or all runs with ``among: all``.
     * ``peaked first``: in most runs of a mix, tasks with peaked answers are learned first. Answers are peaked if some
       are much more frequent than others, so their entropy is low.
 
@@ -64,7 +65,7 @@ class Expectation(BaseModel):
 
     @model_validator(mode="after")
     def _names_what_it_compares(self) -> Expectation:
-        if bool(self.number) != (self.finds in INSIDE):
+        if bool(self.number) != (self.finds in PROBE_FINDINGS):
             raise ValueError(
                 "`finds: higher` and `finds: lower` need a probe's `number` (such as separation/mod2); others have none"
             )
@@ -90,7 +91,7 @@ class Expectation(BaseModel):
         return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
-        """Return True if the statement is about this variant, ``""`` for a space without variants."""
+        """Return True if the statement is about this variant. A space without variants has the variant ``""``."""
         return fnmatchcase(variant, self.variant)
 
 
@@ -104,4 +105,4 @@ def expectations_of(file: Values) -> tuple[Expectation, ...]:
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
     """Return the statements about this variant, without statements about all variants together."""
-    return [one for one in expected if one.finds not in LAW and one.is_about(variant)]
+    return [statement for statement in expected if statement.finds not in LAW_FINDINGS and statement.is_about(variant)]

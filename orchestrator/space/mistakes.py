@@ -39,12 +39,12 @@ YAML_WORDS = {
     "a valid integer": "a whole number",
     "an object": "a mapping",
 }
-"""Pydantic's words, and ours for the end of a sentence about a key."""
+"""Phrases of pydantic, and our phrases for the end of a sentence about a key."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A mistake in a document and its key. ``allowed`` are the valid keys in place of an unknown key."""
+    """A mistake in a document and its key. ``allowed`` are the valid keys, if the key is unknown."""
 
     key: Key
     message: str
@@ -114,8 +114,11 @@ def _is_whole(details: Any) -> bool:
 
 
 def _with_integer(data: Any, key: Key) -> Any:
-    """Return data with the number at ``key`` as an integer. Of a union, pydantic's key also names a type, which data
-    lacks: then return the data unchanged, so that the mistake is reported."""
+    """Return data with the number at ``key`` as an integer.
+
+    For a union, pydantic's key also contains the name of a type, which is not in the data. Then return the data
+    unchanged, so that the mistake is reported.
+    """
     if not key:
         return int(data) if isinstance(data, float) else data
     if isinstance(data, Mapping) and key[0] in data:
@@ -154,7 +157,7 @@ def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:
-    """Return an error's key. A settings class names it from the top of the settings or from ``key``."""
+    """Return an error's key. A settings class specifies it from the top of the settings or from ``key``."""
     if not (named and dataclasses.is_dataclass(kind)):
         return key
     parts = tuple(named.split("."))

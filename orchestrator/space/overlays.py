@@ -16,9 +16,14 @@ CHOICES = ("method", "kind")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value comes from: a line (from 1) of a file, in overlays such as ``profile laptop``, or the command line.
+    """Where a value comes from: a file or the command line.
 
-    ``sets`` is the whole key of a command-line option, None for a file. ``comment`` is the comment on the file's line.
+    Attributes:
+        source: The file, or the command-line option.
+        line: Line of the file, from 1. None for the command line.
+        overlays: Overlays around the value in the file, such as ``profile laptop``.
+        sets: Whole key that a command-line option sets, None for a file.
+        comment: Comment on the file's line.
     """
 
     source: str
@@ -34,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A value from the command line: its dotted ``path``, the value as YAML, and the option as ``given``."""
+    """A value from the command line: its dotted ``path``, the ``value`` as YAML, and the option as ``given``."""
 
     path: str
     value: str
@@ -43,7 +48,7 @@ class Assignment:
     @classmethod
     def parse(cls, text: str) -> Assignment:
         """Return the assignment of ``key.path=value``, the text after ``--set``. Raises ``UserError``."""
-        path, equals, value = text.partition("=")
+        path, equals, value = text.partition("=")  # At the first "=", because the value may contain more.
         override = cls(path, value, f"--set {text}")
         if not equals or not all(override.key):
             example = "--set seed=7 or --set search.method=grid"
@@ -52,6 +57,7 @@ class Assignment:
 
     @property
     def key(self) -> tuple[str, ...]:
+        """The parts of the path."""
         return tuple(self.path.strip().split("."))
 
     def values(self) -> Values:
@@ -63,7 +69,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Values:
-    """Nested values, and the origin of each by its key. Messages about all values use the origin of ``()``."""
+    """Nested values, and the origin of each value by its key. The origin of ``()`` is for messages about all values."""
 
     data: dict[str, Any]
     origins: dict[Key, Origin]
@@ -86,6 +92,7 @@ class Values:
 
     def under(self, over: Values) -> Values:
         """Return these values with ``over`` on top: mappings are merged, everything else is replaced."""
+        # The origin of all values stays the requested file, which messages about the whole space show.
         laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
         return Values(merge(self.data, over.data), self.origins | laid)
 
@@ -101,7 +108,7 @@ class Values:
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
         """Return the names of overlays of a kind (``profile``), in the order written.
 
-        Raises ``UserError`` for invalid names, and for keys that must be ``shared``.
+        Raises ``UserError`` for invalid names, and for overlays with one of the keys that must be ``shared``.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -137,7 +144,8 @@ class Values:
         return Values(data, {key: origin for key, origin in self.origins.items() if not key or key[0] not in gone})
 
     def place(self, key: Key) -> str:
-        """Return the place of ``key`` for a message: the command line, or the nearest enclosing key in a file."""
+        """Return the place of ``key`` for a message: its option, or the file and line of the nearest enclosing key."""
+        # A mistake may be reported above the key that an option sets. The place is then the option.
         if key and key not in self.origins:
             key = next((over for over in self._options() if over[: len(key)] == key), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
@@ -148,7 +156,8 @@ class Values:
         raise UserError(f"{self.place(key)}: {message}")
 
     def read(self, kind: type[T], *key: str) -> T:
-        """Return the value of a key as an instance of ``kind``, by default an empty one. Raises ``UserError``."""
+        """Return the value of a key as an instance of ``kind``. A missing value counts as empty. Raises
+        ``UserError``."""
         value: Any = self.data
         for part in key:
             value = value.get(part) or {}
@@ -166,14 +175,15 @@ class Values:
 
 
 def nested(key: Sequence[str], value: Any) -> Any:
-    """Return a value inside a mapping for each part of its key."""
+    """Return a value inside nested mappings, one for each part of its key."""
     for part in reversed(key):
         value = {part: value}
     return value
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``over`` on top of ``base``: merge mappings unless ``method`` or ``kind`` changes; replace the rest."""
+    """Return ``over`` on top of ``base``. Mappings are merged, unless ``method`` or ``kind`` changes. Other values are
+    replaced."""
     merged = dict(base)
     for key, value in over.items():
         merged[key] = merge(merged[key], value) if _merges(merged.get(key), value) else value
@@ -181,6 +191,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merges(old: Any, new: Any) -> bool:
+    """Return True if two values are mappings to merge."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
+    # With another method or kind, the old neighbors are settings that it does not have.
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)

@@ -11,7 +11,7 @@ from orchestrator.transition.evidence import Block
 
 
 def problem_of(spec: SweepSpec, recipe: str | None = None) -> Problem:
-    """Return the searcher's problem of a sweep, under one recipe or under all."""
+    """Return the problem that a sweep's searcher solves, for one recipe or (None) for all."""
     mixes = [mix for mix in spec.mixes if recipe is None or mix.recipe == recipe]
     compared = [(mix.name, spec.baseline_of(mix).name) for mix in mixes if mix != spec.baseline_of(mix)]
     family = spec.make_family()

@@ -1,4 +1,4 @@
-"""Profiles of a search space: the hardware that each needs, and the choice of the first that fits a machine."""
+"""Profiles of a search space: the hardware that each profile needs, and the choice of the first that fits a machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Needs(BaseModel):
     asked: bool = False
 
     def missing(self, hardware: Hardware) -> list[str]:
-        """Describe each requirement that ``hardware`` does not meet. A cluster that grows can only lack GPUs."""
+        """Return a description of each requirement that ``hardware`` does not meet.
+
+        A cluster that grows can only lack GPUs.
+        """
         lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
         if hardware.grows:
             return lacks
@@ -38,12 +41,16 @@ class Needs(BaseModel):
 def choose_profile(
     source: str, profiles: Mapping[str, Mapping[str, Any]], requested: str | None, hardware: Hardware
 ) -> tuple[str, str]:
-    """Return the requested profile, or the first that fits ``hardware``, and the reason. Raises ``UserError``."""
+    """Return a profile and the reason for it: the requested profile, or the first that fits ``hardware``.
+
+    Raises ``UserError`` if none fits.
+    """
     needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
     if requested is not None:
         lacks = needs[requested].missing(hardware)
         return requested, "requested" + (f", although {' and '.join(lacks)}" if lacks else "")
     too_large: list[str] = []
+    # Files list profiles from the largest to the smallest, so the first that fits uses this machine best.
     for name, need in needs.items():
         if need.asked:
             continue

@@ -1,4 +1,4 @@
-"""What the record of a sweep has on request: ``record:`` of a search space."""
+"""Optional parts of the record of a sweep: ``record:`` of a search space."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from orchestrator.system.strict import STRICT
 
 
 class Recording(BaseModel):
-    """Parts of the record that take much space, so that a search space asks for them. They do not change results."""
+    """Parts of the record that take much space, so a search space must ask for them. They do not change results."""
 
     model_config = STRICT
 
     weights: bool = False
     """Copy the weights of every run into the record (``weights.safetensors``). Python's ``sweep.weights`` and
-    ``sweep.model`` read them from the home, and do not need this."""
+    ``sweep.model`` do not need this: they read the weights from the home."""

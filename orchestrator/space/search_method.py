@@ -1,4 +1,4 @@
-"""``search:`` of a search space: the name of a searcher. Its settings are those of its class (search/pairs.py)."""
+"""``search:`` of a search space: the name of a searcher and its settings, such as those in search/pairs.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.strict import STRICT
 
 DEFAULT_METHOD = "pairs"
-FORMER = {"bayes": "pairs"}
+"""Method of a search space that does not specify one."""
+FORMER_METHODS = {"bayes": "pairs"}
 """Methods of earlier versions, and their replacements."""
 
 
@@ -33,8 +34,8 @@ class Search(BaseModel):
             return data
         own = dict(data)
         method = str(own.pop("method", DEFAULT_METHOD))
-        if method in FORMER:
-            why = f"existed only in earlier versions; write method: {FORMER[method]}, with its own settings"
+        if method in FORMER_METHODS:
+            why = f"existed only in earlier versions; write method: {FORMER_METHODS[method]}, with its own settings"
             raise InvalidDataError(Mistake(("method",), f"{method!r} {why}"))
         if method not in METHODS:
             raise InvalidDataError(Mistake(("method",), str(unknown("search method", method, METHODS))))
@@ -45,7 +46,7 @@ class Search(BaseModel):
         return {"method": self.method, **self.settings}
 
     def with_stack(self, runs: int) -> Search:
-        """Return the search with up to ``runs`` seeds at a time, if that setting is ``auto``."""
+        """Return the search with up to ``runs`` seeds at a time. A ``stack`` other than ``auto`` does not change."""
         if self.settings["stack"] != "auto":
             return self
         return self.model_copy(update={"settings": {**self.settings, "stack": runs}})

@@ -16,8 +16,10 @@ from trainables.base import Family
 from trainables.contract.arms import Arm
 from trainables.contract.settings import described_fields
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
+RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
+"""Pattern of names of recipes."""
 LONGEST_NAME = 64
+"""Maximum number of characters of a recipe's name."""
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -29,7 +31,7 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value of a specification (``resources``, an arm, settings, numbers) as plain YAML values."""
+    """Return a value of a specification as plain YAML values. It may be a model, an arm, settings or a number."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", warnings="error")
     if isinstance(value, Arm):
@@ -41,15 +43,16 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return [plain_value(inner) for inner in value]
     if isinstance(value, str):
-        return str(value)  # An enumeration's value.
-    return value.tolist() if hasattr(value, "tolist") else value  # Of numpy.
+        return str(value)  # A member of an enumeration is also a string.
+    return value.tolist() if hasattr(value, "tolist") else value  # Arrays and numbers of numpy have tolist.
 
 
 def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
     """Return the family's settings under each recipe, by name.
 
-    Raises :class:`InvalidDataError` for invalid names and settings, recipes that change the task or the number of
-    parameters, and recipes with the same settings.
+    Raises:
+        InvalidDataError: A name or settings are invalid, a recipe changes the task or the number of parameters, or two
+            recipes have the same settings.
     """
     resolved: dict[str, Any] = {}
     mistakes: list[Mistake] = []
@@ -80,7 +83,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
 def _settings(name: str, overlay: Any, family: Family) -> Any:
     """Return the family's settings under one recipe. Raises :class:`InvalidDataError`."""
     key = ("recipes", name)
-    if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not RECIPE_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         allowed = f"letters and digits, and '_', '.', '=', '-' and ',' between them; at most {LONGEST_NAME} characters"
         raise InvalidDataError(Mistake(key, f"a recipe's name may contain {allowed}; got {name!r}"))
     if not isinstance(overlay, Mapping) or not isinstance(overlay.get("settings"), Mapping):

@@ -27,8 +27,9 @@ from trainables.families import load_family
 from trainables.script.options import ScriptOptions
 
 FORMS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "null"}
-"""Types of values in words."""
+"""Names of types of values."""
 LISTS = {"mixes", "sizes", "probes"}
+"""Settings that are documented as lists, because their elements have several forms."""
 FILE_KEYS = {
     "like": "A search space, by name or path, whose keys apply unless this file sets them.",
     "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
@@ -40,7 +41,7 @@ FILE_KEYS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A setting. ``path`` is its dotted name; ``default`` is ``""`` for a required setting."""
+    """A setting. ``path`` is its dotted name. ``default`` is empty for a required setting."""
 
     path: str
     form: str
@@ -65,7 +66,7 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
 def docstrings(kind: type) -> dict[str, str]:
     """Return the text below each field. Pydantic's ``use_attribute_docstrings`` drops inherited dataclass fields."""
     texts = {}
-    for owner in reversed(kind.__mro__[:-1]):
+    for owner in reversed(kind.__mro__[:-1]):  # Base classes first, so that a subclass can replace their texts.
         try:
             source = textwrap.dedent(inspect.getsource(owner))
         except (OSError, TypeError):  # A class made at run time does not have a source.
@@ -78,7 +79,7 @@ def docstrings(kind: type) -> dict[str, str]:
 
 
 def _search() -> Iterator[Entry]:
-    """Yield the settings of the searchers. Settings of only some methods name these methods."""
+    """Yield the settings of the searchers. If only some methods have a setting, its entry names these methods."""
     yield Entry("search.method", ", ".join(METHODS), DEFAULT_METHOD, "How the runs are chosen.")
     methods: dict[Entry, list[str]] = {}
     for method in METHODS:
@@ -91,7 +92,8 @@ def _search() -> Iterator[Entry]:
 
 def _entries(kind: Any, prefix: str = "", defaults: Mapping[str, Any] | None = None) -> Iterator[Entry]:
     """Yield an entry for each field of a dataclass or pydantic model, followed by the entries of its inner fields."""
-    texts, defaults = docstrings(kind), _defaults(kind) | dict(defaults or {})
+    texts = docstrings(kind)
+    defaults = _defaults(kind) | dict(defaults or {})
     for name, annotation in field_types(kind).items():
         path = f"{prefix}{name}"
         default = defaults[name]

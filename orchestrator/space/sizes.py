@@ -30,6 +30,7 @@ class SizeRange(BaseModel):
     def _ends(self) -> SizeRange:
         if self.largest <= self.smallest:
             raise ValueError(f"'to' ({self.largest}) must be larger than 'from' ({self.smallest})")
+        # Rounding to multiples must not move the ends.
         for end in (self.smallest, self.largest):
             if end % self.multiple_of:
                 raise ValueError(f"the ends of a range must be multiples of {self.multiple_of}; {end} is not")

@@ -44,7 +44,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SEPARATE = ("profiles", "like", "expects")
 """Keys of a file that are not values of a sweep."""
 MERGED = ("like", "profiles", "variants")
-"""Keys of a file whose values are merged later over those at its top level."""
+"""Keys of a file whose values are merged later over the values at its top level."""
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that record a choice, and the options for it."""
 WHOLE = ("recipes", "variants", "tuned")
@@ -79,9 +79,9 @@ class Space:
         return reduce(merge, [file.data.get("profiles") or {} for file in reversed(self.files)], {})
 
     def in_profile(self, requested: str | None, hardware: Hardware | None) -> Values:
-        """Return the values of all files with the requested profile, or the first that fits ``hardware``.
+        """Return the values of all files under the requested profile, by default the first that fits ``hardware``.
 
-        ``hardware`` is this machine's by default. Raises ``UserError``.
+        ``hardware`` is by default this machine's. Raises ``UserError`` if there is no such profile, or none that fits.
         """
         profiles = self.profiles
         profile = ""
@@ -93,10 +93,12 @@ class Space:
                 raise unknown("profile", requested, profiles, where=self.source)
             profile, reason = choose_profile(self.source, profiles, requested, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
+        # The farthest file first, so that nearer files override it.
         for file in reversed(self.files):
             overlays = [file.without(*SEPARATE)]
             if profile in file.names("profile", ()):
                 overlays.append(file.overlay("profile", profile).without("needs"))
+            # These keys replace inherited ones. Merged recipes, for example, would answer another question.
             values = values.without(*(key for key in WHOLE for overlay in overlays if key in overlay.data))
             values = reduce(Values.under, overlays, values)
         if not profile:
@@ -107,8 +109,11 @@ class Space:
 
     @property
     def warning(self) -> str:
-        """Warning if the file has new mixes but an inherited question, or if a file here has the name of a shipped
-        space, else ``""``."""
+        """Warning about the file, or an empty string.
+
+        It warns if the file has new mixes but inherits its question, or if the working directory has a file with the
+        name of a shipped space.
+        """
         here = self.files[0]
         if here.source.startswith(f"{PACKAGE}/") and (file := _file_here(Path(here.source).stem)):
             return f"this is the shipped search space; for the file {file} in this directory, write {file}"
@@ -125,7 +130,7 @@ def names() -> list[str]:
 
 
 def source_of(name_or_path: str) -> str:
-    """Return the file of a name or a path, the same for every form of a path."""
+    """Return the file of a name or a path. All spellings of a path give the same result."""
     return str(user_path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
 
 
@@ -137,8 +142,8 @@ def is_path(name_or_path: str) -> bool:
 def open_space(name_or_path: str) -> Space:
     """Read a project's search space by name, or a YAML file by path, with all inherited files. Raises ``UserError``.
 
-    If families and probes are named, their modules are then found in the folders of these files, first in the nearest
-    file's.
+    Modules of families and probes are then found in the folders of these files, first in the folder of the nearest
+    file.
     """
     files: dict[str, Values] = {}
     folders: list[str] = []
@@ -185,8 +190,10 @@ def read_space(name_or_path: str) -> Values:
 
 
 def _without_places(values: Values) -> Values:
-    """Return the values of a sweep's file without the directory of training data. In another user's home, that
-    directory could contain their data under the names that this program uses."""
+    """Return the values of a sweep's file without the directory of training data.
+
+    Otherwise another user's home could point us to training data that they planted.
+    """
     resources = values.data.get("resources")
     if not isinstance(resources, Mapping) or resources.get("scratch") is None:
         return values
@@ -201,8 +208,11 @@ def _values_of(text: str, source: str) -> Values:
 
 
 def _check_code(path: Path, data: object) -> None:
-    """Check the code that a file names. The file of a sweep in a home is data: it may name only what every reader of
-    the home may import. Raises ``UserError`` for other code, and for values that would be merged after this check."""
+    """Check the code that a file names.
+
+    The file of a sweep in a home is data. It may only name code that every reader of the home may import. Raises
+    ``UserError`` for other code, and for values that would be merged after this check.
+    """
     if not is_in_sweep(path.parent):
         return
     values = data if isinstance(data, dict) else {}
@@ -217,7 +227,10 @@ def _check_code(path: Path, data: object) -> None:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Return name, source and text. Refuse pipes and devices before opening them, because they could block forever."""
+    """Return name, source and text of a file. Raises ``UserError`` if it cannot be read or is a pipe or device.
+
+    Opening a pipe or device could block forever, so check before opening it.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UserError(f"{path} is not a regular file: a search space is a YAML file")
@@ -235,7 +248,7 @@ def _read_file(path: Path) -> tuple[str, str, str]:
 
 
 def _file_here(name: str) -> str:
-    """Return the YAML file of this name in the working directory, or "" without one."""
+    """Return the YAML file of this name in the working directory, or an empty string if there is none."""
     return next((f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()), "")
 
 
@@ -250,7 +263,7 @@ def _read_named(name: str) -> tuple[str, str, str]:
 
 
 def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
-    """Return the names of variants in a profile, chosen as by :func:`load_space`. Raises ``UserError``."""
+    """Return the names of a space's variants in a profile, by default the first that fits. Raises ``UserError``."""
     return open_space(name_or_path).in_profile(profile, hardware).names("variant", SHARED)
 
 
@@ -279,8 +292,11 @@ def load_space(
 
 
 def _placed(values: Values) -> Values:
-    """Return values with an absolute directory of the script: relative to the file that names it, or the folder of the
-    file that has ``script:``."""
+    """Return values with an absolute directory of the script.
+
+    A relative directory is relative to the folder of the file that contains it. Without one, the directory is the
+    folder of the file with ``script:``.
+    """
     script = values.data.get("script")
     if not isinstance(script, Mapping):
         return values
@@ -301,7 +317,8 @@ def written(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> Values:
-    """Return all values of a sweep (see :func:`load_space`) as written. Raises ``UserError``."""
+    """Return all values of a sweep as written, before defaults. Arguments are those of :func:`load_space`. Raises
+    ``UserError``."""
     space = open_space(name_or_path)
     expectations_of(space.files[0])  # Report mistakes in `expects` now, not after the sweep.
     return _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
@@ -327,7 +344,8 @@ def _in_variant(values: Values, requested: str | None) -> Values:
 
 def _describe(values: Values, mistake: Mistake) -> str:
     """Return a mistake in one line: its place, its message and, for an unknown key, the likely key."""
-    message, name = mistake.message, values.data.get("name")
+    message = mistake.message
+    name = values.data.get("name")
     if mistake.key == ("name",) and name == Path(values.source).stem:
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         plain = plain if NAME.fullmatch(plain) else f"space_{plain}".strip("_")
@@ -338,7 +356,7 @@ def _describe(values: Values, mistake: Mistake) -> str:
 
 
 def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
-    """Return the full paths that an unknown key may stand for; ``[]`` if a neighboring key is nearer."""
+    """Return the full paths that an unknown key may stand for. Return an empty list if a neighboring key is nearer."""
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     if "script" in values.data:
         known += leaf_paths(ScriptOptions, "script.")
@@ -352,7 +370,7 @@ def _meant(values: Values, key: Key, allowed: Sequence[str]) -> list[str]:
     if nearest(given, allowed) and given not in paths.values():
         return []
     value = values.data.get(given) if len(key) == 1 else None
-    while isinstance(value, Mapping) and len(value) == 1:  # Of `training.steps`, the last part says what is meant.
+    while isinstance(value, Mapping) and len(value) == 1:  # In `training.steps`, the last part is the setting.
         [(given, value)] = value.items()
     meant = nearest(given, paths.values())
     return [path for path, last in paths.items() if last == meant]

@@ -1,4 +1,4 @@
-"""A checked search space, and what follows from it: the family, the mixes by name, the configuration of each run."""
+"""A checked search space, with its family, its mixes by name and the configuration of each run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from orchestrator.space.mistakes import InvalidDataError, Mistake, explain, pars
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError
-from orchestrator.system.text import first_of
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
@@ -31,29 +30,9 @@ from trainables.script.code import with_code
 
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
-NO_RESULT = frozenset(
-    {
-        "question",
-        "probes",
-        "resources",
-        "record",
-        "code",
-        "profile",
-        "profile_reason",
-        "variant",
-        "along",
-        "salt",
-        "search.stack",
-        "looks",
-    }
-    | {f"script.{name}" for name in ("directory", "resume", "parameters", "seeded", "stops_early")}
-    | {f"script.{name}" for name in ("silent_s", "memory_gb", "size_axis", "config_name", "code")}
-)
-"""Keys of a specification that do not change results."""
-CODE = "script.code_hash"
-"""Key of a specification with the hash of its script's code."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
-"""Keys on whose values no other key of a checked specification depends (of ``search``: its ``stack``)."""
+"""Keys on whose values no other key of a checked specification depends. In ``search`` this is true of ``stack``
+only."""
 
 
 class SweepSpec(WrittenSpec):
@@ -67,7 +46,7 @@ class SweepSpec(WrittenSpec):
 
     @model_validator(mode="after")
     def _check_whole(self) -> SweepSpec:
-        # Look these up now: the name of the family may stand for other code later.
+        # Look these up now: later, the name of the family may stand for other code.
         _ = self.family_class, self.folder, self.source
         if mistakes := self._mistakes():
             raise InvalidDataError(*mistakes)
@@ -111,9 +90,8 @@ class SweepSpec(WrittenSpec):
                 if fault := _fault(partial(_count, family, size)):
                     return [self._fault_of_family("count the parameters", size, fault)]
             except SettingsError as error:
-                named = (
-                    tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", self.mixes.index(mix))
-                )
+                is_of_mix = error.key in ("", "arms")
+                named = ("mixes", self.mixes.index(mix)) if is_of_mix else tuple(error.key.split("."))
                 key = named if named[0] in type(self).model_fields else ("settings", *named)
                 return [Mistake(key, f"mix {mix} at {self.size_axis} {size}: {explain(error)}")]
         return []
@@ -128,28 +106,32 @@ class SweepSpec(WrittenSpec):
 
     @cached_property
     def family_class(self) -> type[Family]:
-        """The family. Like :attr:`folder` and :attr:`source`, it is found when the specification is checked, because
-        its name may later stand for a class of another folder or of a changed file."""
+        """The family.
+
+        Like :attr:`folder` and :attr:`source`, it is looked up when the specification is checked. Later, its name may
+        stand for a class in another folder or in a changed file.
+        """
         return self.family_source.load()
 
     @property
     def family_source(self) -> FamilySource:
-        """How other processes make the family."""
+        """Values from which other processes make the family."""
         named = [task for mix in self.mixes for phase in mix.phases for task in phase.mix.tasks]
         bar = None if self.learned is None else Bar.of(self.learned)
         return FamilySource(self.family, self.settings, self.script, self.floor, (self.target, *named), bar)
 
     @cached_property
     def folder(self) -> str:
-        """Folder that the family's module is imported from, "" for a family of this project."""
+        """Folder that the family's module is imported from. Empty for a family of this project."""
         return self.family_source.folder
 
     @cached_property
     def source(self) -> str:
-        """Hash of the family's source or of the script's code, "" for a family of this project."""
+        """Hash of the family's source or of the script's code. Empty for a family of this project."""
         return self.family_source.hash
 
     def make_family(self) -> Family:
+        """Return the family with the sweep's own settings."""
         return self.family_class(self.settings)
 
     @cached_property
@@ -167,8 +149,8 @@ class SweepSpec(WrittenSpec):
             self.family_of(mix).check_device(self.resources.device)
 
     def check_startable(self) -> None:
-        """Raise :class:`UserError` unless the family counts parameters as an answer needs and finds its files. Stored
-        sweeps are read without this check."""
+        """Raise :class:`UserError` if the family does not find its files, or if its count of parameters does not grow
+        with the size. Stored sweeps are read without this check."""
         try:
             self.make_family().check_files()
         except SettingsError as error:
@@ -190,7 +172,7 @@ class SweepSpec(WrittenSpec):
 
     @property
     def place_along(self) -> float | None:
-        """Value of the setting ``along``, or None."""
+        """Value of the setting ``along``, or None if the space has no such setting."""
         return float(flatten(plain_value(self.settings), "settings.")[self.along]) if self.along else None
 
     @property
@@ -204,6 +186,7 @@ class SweepSpec(WrittenSpec):
 
     @property
     def size_axis(self) -> str:
+        """Name of the axis of sizes, such as ``n_embed``."""
         return self.family_class.size_axis
 
     @property
@@ -231,7 +214,7 @@ class SweepSpec(WrittenSpec):
         return [Request(mix.name, size, seed) for mix, size in self.cells for seed in self.seed_list]
 
     def config(self, request: Request) -> RunConfig:
-        """Return the run of a request: the last phase of its arm, or the requested phase."""
+        """Return the configuration of a requested run: the last phase of its arm, or the requested phase."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
         values = dict(request.values) or self.tuned.get(request.mix, {})
@@ -242,7 +225,7 @@ class SweepSpec(WrittenSpec):
         return run.phases[request.phase - 1] if request.phase else run
 
     def before(self, request: Request) -> Request | None:
-        """Return the phase before a run, which provides its weights, or None if it starts from new weights."""
+        """Return the phase before a run, or None if the run starts from new weights."""
         return next(iter(self.chain(request)[-2:-1]), None)
 
     def chain(self, request: Request) -> list[Request]:
@@ -250,7 +233,7 @@ class SweepSpec(WrittenSpec):
         if len(self.mix_named[request.mix].phases) == 1:
             return [request]
         last = request.phase or len(self.config(request).phases)
-        return [*(replace(request, phase=place) for place in range(1, last)), request]
+        return [*(replace(request, phase=number) for number in range(1, last)), request]
 
     def requests_by_key(self) -> dict[str, Request]:
         """Return all runs that the sweep may use, including earlier phases of its arms, by key."""
@@ -267,10 +250,13 @@ class SweepSpec(WrittenSpec):
         return values | {"settings": plain_value(self.settings)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a checked copy. Pydantic's skips checks and keeps stale derived values. Raises :class:`UserError`."""
+        """Return a checked copy. Raises :class:`UserError` if it is invalid.
+
+        The method of pydantic would skip the checks and keep stale derived values.
+        """
         if update is None:
             return super().model_copy(deep=deep)
-        if self.folder:
+        if self.folder:  # Another search space, from another folder, may have been opened in the meantime.
             offer([self.folder])
         try:
             return parse(type(self), self.to_dict() | plain_value(update))
@@ -280,20 +266,28 @@ class SweepSpec(WrittenSpec):
             raise UserError(f"this specification has a value that cannot be written to a file: {error}") from error
 
     def substitute(self, **values: Any) -> Self:
-        """Return a copy with other values of :data:`INDEPENDENT` keys, without checking it again. The values are from
-        another checked specification of the same models, or were computed by this program."""
+        """Return a copy with these values of :data:`INDEPENDENT` keys, unchecked.
+
+        Only pass values that were computed here or taken from a checked specification of the same models.
+        """
         assert self._was_checked
         assert values.keys() <= INDEPENDENT
         return super().model_copy(update=values)
 
     def checked(self) -> Self:
-        """Return the sweep itself, or a checked copy because ``model_construct`` skips checks. Raises
-        :class:`UserError`."""
+        """Return the sweep if it was checked, otherwise a checked copy. ``model_construct`` skips checks.
+
+        Raises :class:`UserError` if the sweep is invalid.
+        """
         return self if self._was_checked else self.model_copy(update={})
 
     def refreshed(self) -> Self:
-        """Return the sweep with the code of the family as it is in its files now. If that is other code, the sweep is
-        checked again. Raises as :meth:`checked`, and :class:`SettingsError` if that code cannot be imported."""
+        """Return the sweep with the present code of the family. If the code has changed, the sweep is checked again.
+
+        Raises:
+            UserError: The sweep is invalid with the present code.
+            SettingsError: The present code cannot be imported.
+        """
         if self.folder:
             offer([self.folder])
         refresh_family(self.family)
@@ -303,39 +297,13 @@ class SweepSpec(WrittenSpec):
         return self.checked() if is_same else self.model_copy(update={})
 
     def with_code(self) -> Self:
-        """Return the sweep with the hash of its script's code as it is now."""
+        """Return the sweep with the hash of the present code of its script."""
         return self if self.script is None else self.model_copy(update={"script": with_code(self.script)})
 
     def to_yaml(self) -> str:
         """Return a search space that resolves to this sweep on any machine."""
         data = self.to_dict()
         return strict_yaml.write({field: data[field] for field in type(self).model_fields if field in data})
-
-
-def differences(spec: SweepSpec, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; empty if both sweeps need the same runs.
-
-    Keys that do not change results are left out. So are tuned values if both sweeps have the same tuning and one has
-    not been tuned yet, because it would find the same values.
-    """
-    one, two = flatten(spec.to_dict()), flatten(other.to_dict())
-    same_tuning = spec.tune is not None and spec.tune == other.tune and not (spec.tuned and other.tuned)
-    ignored = NO_RESULT | ({"tuned"} if same_tuning else set())
-    return {
-        key: (one.get(key), two.get(key))
-        for key in one | two
-        if not {key, key.split(".")[0]} & ignored and one.get(key) != two.get(key)
-    }
-
-
-def differences_text(different: Mapping[str, tuple[object, object]]) -> str:
-    """Return the first settings that differ, such as ``seeds (now 3, was 5)``."""
-    return first_of(
-        [
-            "the code of its script" if key == CODE else f"{key} (now {mine!r}, was {theirs!r})"
-            for key, (mine, theirs) in sorted(different.items())
-        ]
-    )
 
 
 def _count(family: Family, size: int) -> None:
@@ -346,8 +314,10 @@ def _count(family: Family, size: int) -> None:
 
 
 def _fault(check: Callable[[], None]) -> str:
-    """Run a check that a family has written. Return the exception it raised as text, or "" if it passed. A
-    ``SettingsError`` is raised again, because it is a mistake of the user and not of the family."""
+    """Run a check of a family, and return its exception as text, or an empty string if it passed.
+
+    A ``SettingsError`` is raised again, because it is a mistake of the user and not of the family.
+    """
     try:
         check()
     except SettingsError:

@@ -1,8 +1,8 @@
 """YAML for search spaces: the safe loader, stricter so that no value is lost or changed silently.
 
-Duplicate keys and keys that are not text are errors, and so are aliases, which can expand a small file to any size.
-``1e-3`` is a number, as everyone expects, and a date is plain text. Unknown keys and wrong types are refused in
-mistakes.py.
+Duplicate keys and keys that are not text are errors. Aliases are errors too, because they can expand a small file to
+any size. ``1e-3`` is a number, as everyone expects, and a date is plain text. Unknown keys and wrong types are refused
+in mistakes.py.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Document:
 LIKE_SPACE = re.compile("[\u00a0\u2000-\u200b\u202f\u3000]")
 """Characters of word processors and web pages that look like a space but are letters in YAML."""
 COMMENT = re.compile(r":?\s+#\s*(\S.*)")
-"""The rest of a line after a key or its value."""
+"""Pattern of the rest of a line after a key or its value, with a comment."""
 MOST_BITS = 1024
-"""Bits of a whole number. Larger ones would not fit a floating-point number, either."""
+"""Maximum number of bits of a whole number. Larger numbers would not fit a floating-point number, either."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
-"""Types that the safe loader recognizes in too many texts."""
+"""Tags of types that the safe loader recognizes in too many texts."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -50,7 +50,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def _whole_number(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """Return a whole number. One with the tag ``!!int`` may be hexadecimal, of any length, and cannot be printed."""
+    """Return a whole number. Raises an error if it has too many digits."""
+    # With the tag !!int, a number may be hexadecimal and of any length. Python refuses to print such a number.
     number = int(loader.construct_yaml_int(node))
     if number.bit_length() > MOST_BITS:
         raise yaml.constructor.ConstructorError(None, None, "a number has too many digits", node.start_mark)
@@ -93,7 +94,7 @@ def read(text: str, source: str) -> Document:
 
 
 def _remedy(why: str, text: str) -> str:
-    """Return what to change in an unreadable text, after a semicolon, or ``""`` if unknown."""
+    """Return what to change in an unreadable text, after a semicolon, or an empty string if unknown."""
     if "'\\t'" in why:
         return "; indent with spaces"
     if (sign := LIKE_SPACE.search(text)) is None:
@@ -117,7 +118,8 @@ def commented(text: str, comments: Mapping[Key, str]) -> str:
 
 
 def _last_rows(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
-    """Yield the row (from 0) for each key's comment: the key's for a mapping, else the last, because lists may wrap."""
+    """For each key, yield the row (from 0) on which its comment goes: the key's own row for a mapping, otherwise the
+    value's last row (a list may wrap)."""
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
         path = (*key, name.value)
         has_rows = isinstance(value, yaml.MappingNode) and not value.flow_style
@@ -135,12 +137,12 @@ class _Dumper(yaml.SafeDumper):
 def _marks(node: yaml.Node, key: Key, source: str, rows: list[str]) -> Iterator[tuple[Key, tuple[int, str]]]:
     """Yield line and comment of every key and list entry below ``node``. Refuse duplicate keys.
 
-    Of several keys on a line, the outermost has the comment.
+    If a line has several keys, the comment belongs to the outermost.
     """
     if isinstance(node, yaml.SequenceNode):
-        for place, entry in enumerate(node.value):
-            yield (*key, place), (entry.start_mark.line + 1, "")
-            yield from _marks(entry, (*key, place), source, rows)
+        for index, entry in enumerate(node.value):
+            yield (*key, index), (entry.start_mark.line + 1, "")
+            yield from _marks(entry, (*key, index), source, rows)
     elif isinstance(node, yaml.MappingNode):
         first: dict[str, int] = {}
         for name, value in node.value:

@@ -1,4 +1,4 @@
-"""Tuning in a search space: ``tune:``."""
+"""``tune:`` of a search space: settings to tune before the sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.system.strict import STRICT
 FIRST_SEED = 1_000_000
 """The first seed of tuning runs, above the seeds of most sweeps."""
 FORMER_KEYS = (("sizes", "auto"), ("seed", FIRST_SEED))
-"""Settings that earlier versions wrote to every tuned sweep, with their usual values, which now always apply."""
+"""Settings that earlier versions wrote to every tuned sweep, with their usual values. These values now always apply."""
 NOTHING_BETTER = "no trial was reliably better than the settings as written"
 
 
@@ -34,9 +34,9 @@ class Range(BaseModel):
             raise ValueError(f"'from' ({self.low:g}) must be above 0 and below 'to' ({self.high:g})")
         return self
 
-    def at(self, place: float) -> float:
-        """Return the value at a place in [0, 1], evenly on a log scale."""
-        value = self.low * math.exp(place * math.log(self.high / self.low))
+    def at(self, position: float) -> float:
+        """Return the value at a position in [0, 1], evenly on a log scale."""
+        value = self.low * math.exp(position * math.log(self.high / self.low))
         return min(max(value, self.low), self.high)  # exp(log(x)) may exceed x slightly.
 
     def __str__(self) -> str:
@@ -44,14 +44,15 @@ class Range(BaseModel):
 
 
 class Tune(BaseModel):
-    """Settings to tune for each mix, and the runs to tune them with: at two of the sweep's sizes, on separate seeds."""
+    """Settings to tune for each mix, and the tuning runs, which are at two of the sweep's sizes and on separate
+    seeds."""
 
     model_config = STRICT
 
     settings: dict[str, Range]
     """Ranges of the numbers to tune, nested like the family's settings; in Python by their dotted names."""
     trials: int = Field(default=6, ge=2, le=1_000)
-    """Maximum number of trials of a mix; the first one uses the settings as written. Trials are ranked by how many of
+    """Maximum number of trials of a mix. The first trial uses the settings as written. Trials are ranked by how many of
     their runs learn, then by their steps to learn. With the defaults a mix costs at most 48 runs."""
     seeds: int = Field(default=4, ge=1, le=1_000)
     """Maximum number of runs of a trial at each of two sizes. With fewer than four, only much better settings can be
@@ -101,7 +102,7 @@ def values_text(values: Mapping[str, float]) -> str:
 
 
 def tuned_text(mix: str, values: Mapping[str, float], tune: Tune | None) -> str:
-    """Return the settings with which a mix was trained in one line."""
+    """Return, in one line, the settings with which a mix was trained."""
     how = "set" if tune is None else "tuned"
     return f"{mix}: {how}: {values_text(values)}" if values else f"{mix}: {NOTHING_BETTER}"
 

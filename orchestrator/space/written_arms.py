@@ -1,4 +1,4 @@
-"""Arms as written in a search space, and their variants for its budget and recipes."""
+"""Arms as written in a search space, and copies of them for its budgets and recipes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from trainables.contract.arms import ALL, Arm, Mix, Phase
 from trainables.contract.settings import SettingsError
 
 Fairness = Literal["total", "target", "both"]
+"""What is equal for every mix: all examples, the examples of the target, or each in turn."""
 
 
 class WrittenPhase(BaseModel):
@@ -27,7 +28,7 @@ class WrittenPhase(BaseModel):
     share: float | None = Field(default=None, gt=0, le=1)
     """Share of the arm's steps. Phases without a share divide the rest equally."""
     takes: list[str] | str = ALL
-    """Parts of the model taken over from the previous phase; the others start from new weights."""
+    """Parts of the model taken over from the previous phase. The others start from new weights."""
     frozen: list[str] | str = Field(default_factory=list)
     """Parts of the model that do not change."""
     size: int | None = Field(default=None, ge=1)
@@ -42,7 +43,7 @@ class WrittenArm(BaseModel):
     name: str = Field(max_length=200, pattern=ONE_LINE)
     """Name of the arm, on one line."""
     mix: Any = None
-    """Tasks of an arm of one phase, in place of ``phases``."""
+    """Tasks of an arm of one phase, instead of ``phases``."""
     phases: list[WrittenPhase] = Field(default_factory=list)
     """Phases, in the order of training."""
     budget: float = Field(default=1.0, gt=0)
@@ -51,6 +52,7 @@ class WrittenArm(BaseModel):
     """Name of a recipe; by default the arm is trained under all of them."""
 
     def arm(self) -> Arm:
+        """Return the arm. Raises ``ValueError`` if it has neither a mix nor phases, or both."""
         if (self.mix is None) == (not self.phases):
             raise ValueError(f"the arm {self.name} needs either a mix or phases")
         phases = self.phases or [WrittenPhase(mix=self.mix)]
@@ -67,9 +69,9 @@ def read_arm(value: Any) -> Arm:
     """Return an arm from one of its forms, with numbers rounded to six digits as in names.
 
     The forms are ``"add+prod"``, ``"add+prod x2"``, ``{add: 2, prod: 1}`` and ``{name: ..., phases: [{mix: max, share:
-    0.25}, {mix: add}]}``, with ``mix`` in place of ``phases`` for one phase.
+    0.25}, {mix: add}]}``. The last form may have ``mix`` instead of ``phases`` for a single phase.
 
-    Raises ``ValueError`` (a ``SettingsError`` if the arm itself is wrong).
+    Raises ``ValueError``. It is a ``SettingsError`` if the arm itself is wrong.
     """
     if isinstance(value, Arm | str):
         arm = value if isinstance(value, Arm) else Arm.parse(value)
@@ -130,7 +132,10 @@ def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tupl
 
 
 def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm, ...]:
-    """Return the arms under each recipe, once if they name a recipe. Raises ``ValueError`` for an unknown recipe."""
+    """Return each arm under all recipes, or only under its own recipe if it has one.
+
+    Raises ``ValueError`` for an unknown recipe.
+    """
     for arm in arms:
         if arm.recipe and arm.recipe not in recipes:
             raise unknown("recipe", arm.recipe, recipes, where=f"the mix {arm}")
@@ -144,4 +149,6 @@ def _parts(value: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _rounded(mix: Mix) -> Mix:
+    # Names have six digits. Without rounding, an arm that was read from its name would be another arm, with another
+    # key.
     return Mix.of({task: float(f"{ratio:.6g}") for task, ratio in mix.ratios.items()})

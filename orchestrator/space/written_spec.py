@@ -1,4 +1,4 @@
-"""Keys of a search space: what is written in a file, checked key by key and completed with defaults."""
+"""Keys of a search space. The values in its file are checked key by key and completed with defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from trainables.script.options import ScriptOptions
 from trainables.script.settings import settings_type
 
 DEFAULT_FAMILY = "listops"
-"""Family of a space that names none."""
+"""Family of a space that does not specify one."""
 SCRIPT = "script"
 """Family of a space with ``script:``."""
 MOST_LOOKS = 1_000
@@ -43,16 +43,16 @@ MOST_MIXES = 500
 """Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
 MOST_ARMS = 10_000
 """Maximum number of mixes under all recipes together."""
-LISTED = Field(strict=False)
-"""A tuple that may be written as a list."""
+LIST_FIELD = Field(strict=False)
+"""Field of a tuple that may be written as a list."""
 
 
 class WrittenSpec(BaseModel):
     """What a search space may contain: its keys, their defaults, and what each value may be.
 
     ``settings`` is an instance of the family's ``Settings``, and ``variant`` the name of a variant (space/spaces.py).
-    Values are checked in the order of the fields, so that a later one may depend on earlier ones. How all of them fit
-    together is checked by :class:`~orchestrator.space.spec.SweepSpec`.
+    Values are checked in the order of the fields, so a value may depend on earlier values.
+    :class:`~orchestrator.space.spec.SweepSpec` checks how all values fit together.
     """
 
     model_config = STRICT | {"arbitrary_types_allowed": True}
@@ -64,7 +64,7 @@ class WrittenSpec(BaseModel):
     family: str = DEFAULT_FAMILY
     """The family of models: a built-in one, or ``package.module:Class``."""
     script: Any = None
-    """A training program, in place of ``family``: how to start it, and where it prints its metrics
+    """A training program, instead of ``family``: how to start it, and where it prints its metrics
     (trainables/script/options.py)."""
     floor: Any = None
     """Accuracy of the best constant answer of a script: a number, or one for each task."""
@@ -79,10 +79,10 @@ class WrittenSpec(BaseModel):
     recipes: dict[str, Any] = Field(default_factory=dict)
     """Other settings, by name: ``{slow: {settings: {training: {learning_rate: 1.0e-4}}}}``. ``mixes`` then
     contains every mix once for each recipe, and each mix is compared with the baseline under the same recipe."""
-    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LISTED]
+    mixes: Annotated[tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...], LIST_FIELD]
     """Tasks to train together, such as ``[add, add+prod, "add:2+max"]``, or arms with a name and phases. The first mix
     is the baseline."""
-    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LISTED]
+    sizes: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_SIZE)], ...], LIST_FIELD]
     """Sizes of models, values of the family's ``size_axis``: a list, or a range such as ``{from: 8, to: 256, count: 16,
     multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
@@ -100,18 +100,18 @@ class WrittenSpec(BaseModel):
     resources: Resources = Field(default_factory=Resources)
     record: Recording = Field(default_factory=Recording)
     code: Literal["refuse", "warn"] = "refuse"
-    """What to do if finished runs were trained by other code of a family from outside this project: ``refuse`` to mix
-    them with new runs, or ``warn`` and use them, because the change does not alter what they compute."""
+    """What to do if the code of a family from outside this project has changed since its finished runs were trained.
+    ``refuse`` does not mix them with new runs. ``warn`` uses them: choose it if the change does not alter results."""
     profile: str = ""
     profile_reason: str = ""
     variant: str = ""
     along: str = ""
     """The setting in which variants differ, if it is a number (``settings.task.modulus``)."""
     salt: str = ""
-    """Part of every run's key that keeps other sweeps' runs from being reused (``--fresh``); ``""`` shares runs."""
+    """Part of every run's key. With a salt, runs of other sweeps are not reused (``--fresh``). Empty by default."""
     looks: dict[str, Annotated[int, Field(ge=1, le=MOST_LOOKS)]] = Field(default_factory=dict)
-    """By mix, how many earlier sweeps of the home had analyzed some of the runs of its comparison when the sweep began.
-    The odds of its evidence are divided by that number plus one (history/earlier_looks.py)."""
+    """Number of earlier sweeps of the home that had analyzed some runs of a mix's comparison when the sweep began, by
+    mix. The odds of its evidence are divided by that number plus one (history/earlier_looks.py)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -135,7 +135,7 @@ class WrittenSpec(BaseModel):
     def _nest_settings(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        # Sweeps of earlier versions have the settings of a recipe without this level.
+        # In sweeps of earlier versions, recipes lack the level ``settings``.
         return {
             name: overlay if not isinstance(overlay, Mapping) or "settings" in overlay else {"settings": overlay}
             for name, overlay in value.items()
@@ -187,7 +187,7 @@ class WrittenSpec(BaseModel):
         if value is None and family == SCRIPT and "family" in info.data:
             raise ValueError("the family script needs script: with a command and its metrics")
         if value is not None and family != SCRIPT:
-            raise ValueError(f"give either family: or script:; family is {family!r}")
+            raise ValueError(f"specify either family: or script:; family is {family!r}")
         return None if value is None else parse(ScriptOptions, value)
 
     @field_validator("floor", mode="before")
@@ -210,7 +210,7 @@ class WrittenSpec(BaseModel):
         if info.data.get("family", SCRIPT) != SCRIPT:
             raise ValueError("only a script has a bar here: a family defines its own")
         if info.data.get("floor") is not None:
-            raise ValueError("give either floor:, for accuracies, or learned:, for other numbers")
+            raise ValueError("specify either floor:, for accuracies, or learned:, for other numbers")
         Bar.of(value)
         return dict(value)
 
@@ -232,8 +232,8 @@ class WrittenSpec(BaseModel):
     @classmethod
     def _read_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
-            return value  # The family is reported as wrong, and its settings are unknown.
-        # From plain values, because workers read those, and an integer in place of a float would change a run's key.
+            return value  # The family was wrong and is reported, so the type of its settings is unknown.
+        # Workers read plain values. An integer instead of a float would change a run's key, so read plain values here.
         if info.data["family"] == SCRIPT:
             kind = _settings_of_script(value)
         else:
@@ -241,18 +241,18 @@ class WrittenSpec(BaseModel):
         settings: Any = parse(kind, value)
         if mistakes := list(unwritable(plain_value(settings))):  # A default may be a function, for example.
             raise InvalidDataError(*mistakes)
-        # Read again as the stored sweep will be read: a default may have another type than its field.
+        # A default may have another type than its field. Read it in the same way as a stored sweep.
         return parse(kind, plain_value(settings))
 
     @classmethod
     def keys_in_a_file(cls) -> list[str]:
-        """Return the keys that a file may have at its top level, without keys that record a choice."""
+        """Return the keys that a file may have at its top level. Keys that record a choice are not among them."""
         choices = {"profile", "profile_reason", "variant", "salt", "looks"}
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - choices)
 
 
 def _first_repeated(names: Iterable[str]) -> str:
-    """Return the first name that occurs twice, or ``""``."""
+    """Return the first name that occurs twice, or an empty string if there is none."""
     return next((name for name, count in Counter(names).items() if count > 1), "")
 
 

@@ -23,8 +23,8 @@ from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.drawing import try_to_draw
 from orchestrator.report.probe_findings import probe_notes
-from orchestrator.report.words.costs import found_runs
-from orchestrator.report.words.next_step import next_step
+from orchestrator.report.sentences.costs import found_runs
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run

@@ -14,8 +14,8 @@ from orchestrator.engine.run_table import TableRun
 from orchestrator.forecast.cost_estimate import STARTUP_S, search_seconds
 from orchestrator.forecast.rehearsals import played_to_the_end
 from orchestrator.report.cost_so_far import cost_of
-from orchestrator.report.words.findings import out_of_reach
-from orchestrator.report.words.transitions import are_few_unlearned, asymptote_words, estimate
+from orchestrator.report.sentences.findings import out_of_reach
+from orchestrator.report.sentences.transitions import are_few_unlearned, asymptote_text, estimate
 from orchestrator.search.base import Request, Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import points
@@ -221,7 +221,7 @@ def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...], learned: float) ->
     if curve.verdict is Verdict.UNDECIDED and are_few_unlearned(ended, learned):
         text = "not learned so far"
     if curve.verdict is Verdict.LEVELS_OFF:
-        text = f"{text}, levels off at {asymptote_words(curve)}"
+        text = f"{text}, levels off at {asymptote_text(curve)}"
     posterior = () if curve.density is None else by_size(curve.density, sizes)
     return SoFar(text, curve.is_located, posterior)
 

@@ -21,7 +21,7 @@ from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.findings import looks_words
+from orchestrator.report.sentences.findings import looks_text
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
@@ -87,7 +87,7 @@ def _with_looks(spec: SweepSpec, home: Home, extended: Sweep | None) -> SweepSpe
     new = {mix: looks for mix, looks in count_earlier_looks(spec, home).items() if mix not in continued}
     for mix, looks in new.items():
         sweeps = f" ({first_of(looks.sweep_ids)})" if looks.sweep_ids else ""
-        log.info(f"{looks_words(mix, spec.baseline_of(spec.mix_named[mix]).name, looks.count)}{sweeps}")
+        log.info(f"{looks_text(mix, spec.baseline_of(spec.mix_named[mix]).name, looks.count)}{sweeps}")
     counts = {mix: looks.count for mix, looks in new.items()}
     counts |= {mix: count for mix, count in continued.items() if count}
     return spec.checked().substitute(looks=counts)

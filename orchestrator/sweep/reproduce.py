@@ -18,7 +18,7 @@ from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.verdicts.statements import judge, judge_law, not_run
 from orchestrator.report.verdicts.table import VerdictRow
-from orchestrator.space.expectations import LAW, ORDER, Expectation, about
+from orchestrator.space.expectations import LAW_FINDINGS, ORDER_FINDINGS, Expectation, about
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probe_stored_runs import probe_runs
@@ -63,7 +63,7 @@ class Experiment:
 
     def asks(self, spec: SweepSpec) -> bool:
         """Return True if an expected statement is about this variant. A law is about all variants."""
-        return any(statement.finds in LAW or statement.is_about(spec.variant) for statement in self.expected)
+        return any(statement.finds in LAW_FINDINGS or statement.is_about(spec.variant) for statement in self.expected)
 
 
 class Reproduction:
@@ -141,7 +141,7 @@ class Reproduction:
             sweep = self._answered.get(spec.title)
             statements = about(experiment.expected, spec.variant)
             if sweep is not None:
-                entropy = entropies(spec) if any(statement.finds in ORDER for statement in statements) else {}
+                entropy = entropies(spec) if any(statement.finds in ORDER_FINDINGS for statement in statements) else {}
                 yield from judge(spec.name, spec.variant, statements, sweep.answer, sweep.runs, entropy)
             else:
                 reason = self._failed.get(spec.title, "")
@@ -150,7 +150,7 @@ class Reproduction:
         sweeps = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
         missing = len(experiment.specs) - len(sweeps)
         variants = compared(sweeps)
-        for law in (statement for statement in experiment.expected if statement.finds in LAW):
+        for law in (statement for statement in experiment.expected if statement.finds in LAW_FINDINGS):
             if not missing and can_scale(variants):
                 yield from judge_law(experiment.name, law, variants)
             else:

@@ -22,7 +22,7 @@ from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
 from orchestrator.system.permissions import closing, shared_words
-from trainables.contract.user_code import MAIN
+from trainables.contract.finder import MAIN
 
 
 def check_room(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

@@ -9,7 +9,8 @@ from orchestrator.history.journal import Asked, Ended, Journal, Stopped, read_re
 from orchestrator.history.sweeps import Sweep
 from orchestrator.jobs.plan import Job, Member, Plan, job_of
 from orchestrator.search.base import Request, Searcher
-from orchestrator.space.runs import Run, search_points
+from orchestrator.space.comparisons import search_points
+from orchestrator.space.runs import Run
 from orchestrator.transition.types import Point
 from trainables.base import Outcome
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from orchestrator.forecast.cost_estimate import CostEstimate, estimate_cost
 from orchestrator.report.answer_table import labeled, plain_table
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.question import asked
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.question import asked
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stack_sizes import choose_stacks
 from orchestrator.space.tuning_settings import tuned_text
@@ -81,7 +81,7 @@ def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
 
 def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> None:
     console.print(Text(f"{spec.title}: {spec.question}", style="bold"))
-    if changes := changed_words(spec):
+    if changes := changed_text(spec):
         console.print(Text(changes))
     console.print(labeled(rows))
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer_table import plain_table
-from orchestrator.report.words.costs import bad_runs
+from orchestrator.report.sentences.costs import bad_runs
 from orchestrator.search.base import MixProgress
 from orchestrator.space.runs import RunInTraining
 from orchestrator.system.text import bare, duration, rough_duration

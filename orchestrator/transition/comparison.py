@@ -1,4 +1,4 @@
-"""Comparison of a mix with its baseline: what the counted pairs decide and certify, and where that comes from.
+"""Comparison of a mix with its baseline: the decision and the factor that the counted pairs certify, and their origin.
 
 The method is described in :mod:`orchestrator.transition.evidence`.
 """
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from orchestrator.transition.e_value import Growth, growth_of, log_evidence, ratio_of
 from orchestrator.transition.evidence import ERROR, Direction, Pair
 
-LARGEST = 700.0
+LARGEST_LOG_EVIDENCE = 700.0
 """Largest log evidence that is converted to a number."""
-PARTS = 3
-"""Number of ranges of sizes, with equally many sizes each, for which evidence is also reported separately."""
+MOST_RANGES = 3
+"""Maximum number of ranges of sizes for which evidence is also reported separately. Each has equally many sizes."""
 MOST_ODDS = 1e6
 """Odds above this are printed as ``over 1,000,000:1``."""
 
@@ -47,11 +47,11 @@ class Tallies:
 
 @dataclass(frozen=True)
 class Part:
-    """The pairs of equal size in one range of the sizes tried, and what they alone say.
+    """The pairs of equal size in one range of the sizes tried, and their evidence alone.
 
-    ``fewer`` and ``more`` are the e-values of the two directions from these pairs. They start at 1/2, and the borders
-    of the ranges depend on the sizes that the search chose, so they describe where a decision comes from but decide
-    nothing.
+    ``fewer`` and ``more`` are the e-values of the two directions from these pairs. They start at 1/2. They describe
+    where a decision comes from but decide nothing, because the borders of the ranges depend on the sizes that the
+    search chose.
     """
 
     tallies: Tallies
@@ -82,7 +82,8 @@ class Comparison:
     """Evidence from ``pairs`` counted pairs of a mix and its baseline."""
 
     decided: Direction | None
-    """Direction whose evidence reached ``threshold`` (1 / error) after any of the counted pairs; never revoked."""
+    """Direction whose evidence reached ``threshold`` (1 / error) after any of the counted pairs. It is never
+    revoked."""
     evidence: float
     """Larger e-value of the two directions after the last counted pair, from pairs of equal sizes."""
     leans: Direction
@@ -97,13 +98,14 @@ class Comparison:
     equal: Tallies
     """The pairs of equal sizes, which decide the direction."""
     certifying: Tallies
-    """The pairs that certify :attr:`at_least`, none if it is 1 or None."""
+    """The pairs that certify :attr:`at_least`. There are none if it is 1 or None."""
     looks: int = 0
     """Earlier analyses of some of the same runs. All odds are divided by this number plus one."""
     parts: tuple[Part, ...] = ()
-    """The pairs of equal sizes by range of sizes, ascending; fewer than :data:`PARTS` if fewer sizes were tried."""
+    """The pairs of equal sizes by range of sizes, ascending. There are :data:`MOST_RANGES` ranges, or one per size if
+    fewer sizes were tried."""
     path: tuple[float, ...] = ()
-    """E-value of the direction ``leans`` before the first pair of equal sizes and after each. The last is
+    """E-value of the direction ``leans`` before the first pair of equal sizes and after each. The last entry is
     :attr:`evidence`."""
 
 
@@ -125,12 +127,12 @@ def compare(
         return None if decided is None else growth.at_least(count, decided, error, looks)
 
     at_least = certified(lambda size: parameters(size).total)
-    path = tuple(math.exp(min(float(log_value), LARGEST)) for log_value in paths[leans])
+    path = tuple(math.exp(min(float(log_value), LARGEST_LOG_EVIDENCE)) for log_value in paths[leans])
     return Comparison(
         decided=decided,
         evidence=path[-1],
         leans=leans,
-        highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST)),
+        highest=math.exp(min(max(float(path.max()) for path in paths.values()), LARGEST_LOG_EVIDENCE)),
         threshold=1 / error,
         at_least=at_least,
         at_least_core=certified(lambda size: parameters(size).core),
@@ -146,7 +148,8 @@ def compare(
 def _certifying(
     pairs: Sequence[Pair], decided: Direction | None, at_least: float | None, parameters: Callable[[float], Counts]
 ) -> NDArray[np.bool_]:
-    """Return which pairs certify a factor: those whose models differ by at least that factor, none if it is 1."""
+    """Return which pairs certify a factor: the models of these pairs differ by at least that factor. Return none if it
+    is 1."""
     if decided is None or at_least is None or at_least == 1:
         return np.zeros(len(pairs), dtype=bool)
     return np.array([ratio_of(pair, decided, lambda size: parameters(size).total) >= at_least for pair in pairs])
@@ -156,28 +159,32 @@ def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Growth) -> I
     """Yield the evidence of the pairs of ``equal`` sizes by range of sizes."""
     size_of = np.array([pair.mix_size for pair in pairs])
     sizes = np.unique(size_of[equal]) if pairs else size_of
-    for own in np.array_split(sizes, min(PARTS, len(sizes))) if len(sizes) else ():
-        chosen = equal & np.isin(size_of, own)
+    for sizes_of_part in np.array_split(sizes, min(MOST_RANGES, len(sizes))) if len(sizes) else ():
+        chosen = equal & np.isin(size_of, sizes_of_part)
         value = {
-            direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST))
+            direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST_LOG_EVIDENCE))
             for direction in Direction
         }
         yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])
 
 
 def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:
-    own = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
-    mix = _tally((pair.mix_size, pair.mix_learned) for pair in own)
-    return Tallies(len(own), mix, _tally((pair.baseline_size, pair.baseline_learned) for pair in own))
+    """Return the counts of both sides over the chosen pairs."""
+    chosen_pairs = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
+    mix = _tally((pair.mix_size, pair.mix_learned) for pair in chosen_pairs)
+    baseline = _tally((pair.baseline_size, pair.baseline_learned) for pair in chosen_pairs)
+    return Tallies(len(chosen_pairs), mix, baseline)
 
 
 def _tally(runs: Iterable[tuple[int, bool | None]]) -> Tally:
+    """Return the counts over runs, each with its size and whether it learned, None if it failed."""
     ended = [(size, learned) for size, learned in runs if learned is not None]
     return Tally(sum(learned for _, learned in ended), len(ended), tuple(sorted({size for size, _ in ended})))
 
 
 def odds(evidence: float) -> str:
-    """Return evidence as odds, ``47:1`` or ``1:3``, rounded down so that undecided comparisons look undecided."""
+    """Return evidence as odds: ``47:1`` or ``1:3``. They are rounded down, so that undecided comparisons look
+    undecided."""
     if evidence > MOST_ODDS:
         return f"over {MOST_ODDS:,.0f}:1"
     if evidence >= 1:
@@ -187,5 +194,5 @@ def odds(evidence: float) -> str:
 
 
 def rounded_down(bound: float) -> str:
-    """Return a lower bound of at least 1 rounded down: to one decimal (``1.9``), from 10 on to an integer."""
+    """Round down a lower bound of at least 1: below 10 to one decimal (``1.9``), from 10 on to an integer."""
     return f"{math.floor(bound)}" if bound >= 10 else f"{math.floor(10 * bound) / 10:.1f}"

@@ -10,10 +10,10 @@ learns at every size.
 Each size is slightly easier or harder than the logistic predicts: all runs of a size share a shift in ln size, over
 which their likelihood is averaged.
 
-There are two grids (grids.py). The curves of one reach .9 or so. Those of the other level off below it, because runs
-reach less or because many of them never learn. The probability of a curve before any run has ended is in prior.py, and
-the densities of single runs are in scatter.py. The posterior over this grid is in estimate.py. Axes: kind (3), M
-midpoint, K slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat curve.
+There are two grids (grids.py). The curves of the first reach about .9. The curves of the second level off below it,
+because runs reach less or because many runs never learn. The probability of a curve before any run has ended is in
+prior.py, and the densities of single runs are in scatter.py. The posterior over this grid is in estimate.py. Axes: kind
+(3), M midpoint, K slope, L lapse, F floor, A asymptote, R share of runs that learn on a flat curve.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from orchestrator.transition import prior
-from orchestrator.transition.grids import BINS, LEVELLING, RISING, Crossing, Grid
+from orchestrator.transition.grids import BINS, LEVELLING, RISING, Crossing, CurveGrid
 from orchestrator.transition.prior import KINDS, LUCK
 from orchestrator.transition.scatter import (
     BETWEEN,
@@ -76,7 +76,7 @@ def _round(log_D: Floats32) -> None:
 class Curves:
     """A grid of curves. Arrays over its cells have one axis, which ends with the R x F flat curves."""
 
-    def __init__(self, smallest: int, largest: int, floor: float, grid: Grid = RISING) -> None:
+    def __init__(self, smallest: int, largest: int, floor: float, grid: CurveGrid = RISING) -> None:
         self.smallest = smallest
         self.largest = largest
         self.floor = floor
@@ -120,16 +120,10 @@ class Curves:
         share: Floats = expit(self.grid.slopes * (math.log(size) - self.midpoints[:, None]))
         return share
 
-    def log_likelihood(self, size: float, accuracy: float) -> Floats32:
-        """Return the tempered log likelihood of a run's accuracy in each cell, without a shift of the size."""
-        total_D = np.zeros(self.all_cells, np.float32)
-        RunsOfSize(self, size, Workspace(self)).add(total_D, accuracy, 1)
-        return total_D
-
     def log_likelihood_if_settled(self, size: float, is_learned: bool) -> Floats32:
         """Return the tempered log likelihood that a run learned, or did not, in each cell.
 
-        This is all that is known of a run that ended early because its outcome was settled: its accuracy at the end is
+        Nothing else is known about a run that ended early because its outcome was settled: its accuracy at the end is
         unknown. A run learns if it would cover :data:`SETTLED` of the way from the floor to a perfect accuracy.
         """
         from scipy.special import ndtr
@@ -213,10 +207,14 @@ class Curves:
 
 
 class Workspace:
-    """Arrays for the densities of one run, which are written again for the next run. New arrays of this size for each
-    run would take as long as the arithmetic, because the system clears their memory.
+    """Arrays for the densities of one run. The next run reuses them.
 
-    ``kinds`` are views of ``all_D`` for the kinds of curve, M x K x L x F x A each, and ``flat_RF`` for flat curves.
+    New arrays of this size would take as long as the arithmetic, because the system clears their memory.
+
+    Attributes:
+        all_D: Density in each cell.
+        kinds: Views of ``all_D`` for the kinds of curve, M x K x L x F x A each.
+        flat_RF: View of ``all_D`` for flat curves.
     """
 
     def __init__(self, curves: Curves) -> None:
@@ -228,7 +226,7 @@ class Workspace:
 
 
 class RunsOfSize:
-    """Adds up the log likelihoods of runs of one size. What they share is computed once."""
+    """Adds up the log likelihoods of runs of one size. Values that these runs share are computed once."""
 
     # Small arrays are broadcast over floors and asymptotes first, so that numpy's inner loops have 24 cells, not 4.
 
@@ -319,8 +317,8 @@ class LevellingCurves(Curves):
 
     @cached_property
     def absolute(self) -> Crossing:
-        """Where each curve reaches an accuracy of :data:`LEVEL`, in the bins of the rising curves. Plateaus below it
-        never do: they are in the last bin, beyond all sizes."""
+        """Where each curve reaches an accuracy of :data:`LEVEL`, in the bins of the rising curves. Curves with a lower
+        plateau never reach it: they are in the last bin, beyond all sizes."""
         crossing = self._crossing(np.full_like(self.tops, LEVEL), self._rising.absolute)
         never = np.broadcast_to(self.tops <= LEVEL, self.shape[1:]).ravel()
         crossing.bin[never] = BINS - 1
@@ -353,9 +351,9 @@ def _steps_at(curves: Curves, size: float) -> Floats32:
     """Return the probability of each step of the share that a run of a size learns: M x K x S."""
     from scipy.special import expit, logit
 
-    places, steps = share_table()
+    logits, steps = share_table()
     share = np.clip(curves.share(size), expit(-LOGITS), expit(LOGITS))
-    at = (logit(share) - places[0]) / (places[1] - places[0])
+    at = (logit(share) - logits[0]) / (logits[1] - logits[0])
     below = np.minimum(at.astype(np.intp), TABLE - 2)
     weight = (at - below)[..., None]
     probabilities: Floats = steps[below] * (1 - weight) + steps[below + 1] * weight

@@ -1,6 +1,6 @@
-"""The e-value of each direction: the factor by which each pair multiplies it, and when it suffices to decide.
+"""The e-value of each direction: the factor by which each pair multiplies it, and when it is large enough to decide.
 
-The method is described in :mod:`orchestrator.transition.evidence`. Factors are logarithms here, because products over
+The method is described in :mod:`orchestrator.transition.evidence`. Here, factors are logarithms, because products over
 hundreds of pairs overflow.
 """
 
@@ -27,11 +27,13 @@ NEAREST = 0.03
 
 
 class Growth:
-    """How much each counted pair of one comparison adds to the log evidence, kept while pairs come in.
+    """How much each counted pair of one comparison adds to the log evidence.
 
-    ``rows`` has the growth of each direction: a list over pairs of one number per alternative. The last alternative is
-    the prediction from the earlier pairs. ``path`` has the log evidence of each direction from pairs of equal sizes,
-    before the first of them and after each.
+    Attributes:
+        pairs: The counted pairs, in the order of request.
+        rows: Growth of each direction: for each pair, a number per alternative. The last alternative is the prediction
+            from the earlier pairs.
+        path: Log evidence of each direction from pairs of equal sizes, before the first of these pairs and after each.
     """
 
     def __init__(self) -> None:
@@ -40,20 +42,23 @@ class Growth:
         self.is_equal: list[bool] = []
         """Whether each pair has equal sizes."""
         self._sums = {direction: _start() for direction in Direction}
+        """Log evidence of each direction by alternative, from pairs of equal sizes."""
         self.path = {direction: [float(np.logaddexp.reduce(_start()))] for direction in Direction}
         self._highest = {direction: list(path) for direction, path in self.path.items()}
-        """Highest log evidence so far, in the places of ``path``."""
+        """Highest log evidence up to each entry of ``path``."""
         self._mix = self._baseline = Surrogate(1.0)
         self._fewest: dict[tuple[float, int], int] = {}
-        """Results of :meth:`fewest_more` since the last pair, by its arguments."""
+        """Cached results of :meth:`fewest_more` since the last pair, by its arguments."""
 
     def add(self, pair: Pair) -> None:
         """Count the next pair, in the order of request."""
         if not self.pairs:
             # Centered on the first sizes, which were chosen before any outcome. Later sizes depend on outcomes.
             around = math.sqrt(pair.mix_size * pair.baseline_size)
-            self._mix, self._baseline = Surrogate(around), Surrogate(around)
-        predicted = self._mix.predict(pair.mix_size), self._baseline.predict(pair.baseline_size)
+            self._mix = Surrogate(around)
+            self._baseline = Surrogate(around)
+        # Predict before the posteriors see this pair: a bet must be placed before the outcome.
+        predicted = (self._mix.predict(pair.mix_size), self._baseline.predict(pair.baseline_size))
         p, q = (min(max(chance, NEAREST), 1 - NEAREST) for chance in predicted)
         self.rows[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
         self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
@@ -62,6 +67,7 @@ class Growth:
         self._fewest = {}
         self.pairs.append(pair)
         self.is_equal.append(pair.mix_size == pair.baseline_size)
+        # Only pairs at equal sizes decide. A pair of unequal sizes can only certify a factor.
         for direction in Direction if self.is_equal[-1] else ():
             self._sums[direction] = self._sums[direction] + self.rows[direction][-1]
             self.path[direction].append(float(np.logaddexp.reduce(self._sums[direction])))
@@ -70,12 +76,14 @@ class Growth:
     def branch(self) -> Growth:
         """Return an independent copy."""
         other = copy.copy(self)
-        other.pairs, other.is_equal = list(self.pairs), list(self.is_equal)
+        other.pairs = list(self.pairs)
+        other.is_equal = list(self.is_equal)
         other.rows = {direction: list(rows) for direction, rows in self.rows.items()}
         other.path = {direction: list(path) for direction, path in self.path.items()}
         other._highest = {direction: list(highest) for direction, highest in self._highest.items()}
         other._sums = dict(self._sums)
-        other._mix, other._baseline = self._mix.branch(), self._baseline.branch()
+        other._mix = self._mix.branch()
+        other._baseline = self._baseline.branch()
         other._fewest = dict(self._fewest)
         return other
 
@@ -84,12 +92,12 @@ class Growth:
         return np.array(self.rows[direction], dtype=np.float64).reshape(-1, len(ALTERNATIVES) + 1)
 
     def paths(self, looks: int = 0) -> dict[Direction, Floats]:
-        """Return the log evidence of each direction from pairs of equal sizes, before the first of them and after
-        each."""
+        """Return the log evidence of each direction from pairs of equal sizes, before the first of these pairs and
+        after each. It is lowered for ``looks`` earlier analyses."""
         return {direction: np.array(path) - math.log(looks + 1) for direction, path in self.path.items()}
 
     def decision(self, error: float, looks: int = 0) -> Direction | None:
-        """Return the direction whose evidence reached 1 / ``error`` first, or None."""
+        """Return the direction whose evidence reached 1 / ``error`` first, or None if neither did."""
         needed = -math.log(error)
         price = math.log(looks + 1)
         first = {
@@ -100,8 +108,8 @@ class Growth:
         return soonest if first[soonest] < len(self._highest[soonest]) else None
 
     def fewest_more(self, error: float, looks: int = 0) -> int:
-        """Return the fewest further pairs of equal sizes after which a direction can be decided, if all agree: 0 if one
-        is decided."""
+        """Return the smallest number of further pairs of equal sizes that could decide, if all of them agreed. It is 0
+        after a decision."""
         if (error, looks) not in self._fewest:
             self._fewest[error, looks] = self._find_fewest_more(error, looks)
         return self._fewest[error, looks]
@@ -129,15 +137,13 @@ def growth_of(pairs: Iterable[Pair]) -> Growth:
     return growth
 
 
-def log_growth(pairs: Iterable[Pair]) -> dict[Direction, Floats]:
-    """Return how much each pair adds to the log evidence of each direction: pairs x alternatives (:class:`Growth`)."""
-    growth = growth_of(pairs)
-    return {direction: growth.of(direction) for direction in Direction}
-
-
 def log_evidence(growth: Floats, looks: int = 0) -> Floats:
-    """Return the log evidence of one direction before the first pair and after each, given the growth by each pair and
-    the number of earlier analyses of their runs."""
+    """Return the log evidence of one direction before the first pair and after each.
+
+    Args:
+        growth: Growth by each pair: pairs x alternatives.
+        looks: Number of earlier analyses of the pairs' runs.
+    """
     path: Floats = np.logaddexp.reduce(np.cumsum([_start(), *growth], axis=0), axis=1) - math.log(looks + 1)
     return path
 
@@ -156,8 +162,10 @@ def ratio_of(pair: Pair, decided: Direction, count: Callable[[float], float]) ->
 
 
 def _certified_factor(growth: Floats, ratios: Floats, needed: float, looks: int) -> float:
-    """Return the largest factor whose hypothesis is refuted along with the hypotheses of all smaller factors."""
+    """Return the largest factor that is certified. The hypotheses of all smaller factors must be refuted, too."""
     certified = 1.0
+    # The hypothesis "at most r times the parameters" contains those of all smaller r. Test them in ascending order and
+    # stop at the first that survives: then no correction for several tests is needed.
     for factor in np.unique(ratios[ratios > 1]):
         if log_evidence(growth[ratios >= factor], looks).max() < needed:
             break
@@ -166,7 +174,14 @@ def _certified_factor(growth: Floats, ratios: Floats, needed: float, looks: int)
 
 
 def _pair_growth(p: float, q: float, better: bool | None, other: bool | None) -> list[float]:
-    """Return the growth of the log evidence for ``better``, by alternative; p and q are the predicted chances."""
+    """Return the growth of the log evidence that the first run's side learns more often, by alternative.
+
+    Args:
+        p: Predicted chance that the first side learns.
+        q: Predicted chance that the other side learns.
+        better: Whether the first side's run learned, None if it failed.
+        other: Whether the other side's run learned, None if it failed.
+    """
     # Bet nothing if the predicted chances are equal or in the opposite order.
     return [
         _log_ratio(chance, (chance + lower) / 2, better) + _log_ratio(lower, (chance + lower) / 2, other)
@@ -182,7 +197,8 @@ def _most_growth() -> Floats:
 
 
 def _log_ratio(chance: float, middle: float, learned: bool | None) -> float:
-    if learned is None:
+    """Return the log of the ratio of two chances of an outcome."""
+    if learned is None:  # A failed run counts as the worse outcome for this direction (rule 4).
         return min(_log_ratio(chance, middle, True), _log_ratio(chance, middle, False))
     return math.log(chance / middle) if learned else math.log((1 - chance) / (1 - middle))
 

@@ -1,7 +1,7 @@
 """Transition of one mix: posterior over a grid of curves, verdict with intervals, and mean curve with its band.
 
-Transition and mean curve are posterior *medians* with the same weights, so the curve passes 80% of its asymptote at the
-transition. The ratio of two transitions is an estimate, not a decision.
+Transition and mean curve are posterior *medians* with the same weights. The curve therefore passes 80% of its asymptote
+at the transition. The ratio of two transitions is an estimate, not a decision.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from orchestrator.transition.types import (
     Verdict,
 )
 
-SURE = 0.95
+SURE_OUTSIDE = 0.95
 """Minimum posterior probability of a transition outside the candidate sizes to give that verdict."""
-LIKELY = 0.5
+LIKELY_OUTSIDE = 0.5
 """Minimum posterior probability of a transition outside the sizes if no tested size contradicts that verdict."""
 LARGE = 0.5
 """Large models have at least this share of the largest tested size."""
 RISEN = 0.15
 """Minimum distance of the mean accuracy of large models above the floor, for a curve that levels off."""
 REACHED = 0.9
-"""Mean accuracy of the runs above a transition from which nothing suggests a plateau."""
+"""Mean accuracy of the runs above a transition at or above which nothing suggests a plateau."""
 UNLIKELY = 0.2
-"""Posterior probability below which a plateau is left out of the estimates."""
+"""Posterior probability below which the estimates ignore a plateau."""
 SURE_OF_PLATEAU = 0.8
 """Posterior probability of a plateau for the verdict, or to count against large models that all learned."""
-UNKNOWN = Estimate(None, None, None)
+UNKNOWN_ESTIMATE = Estimate(None, None, None)
 """The estimate of a transition about which nothing is known."""
 WITHIN = np.linspace(-0.4, 0.4, 5)
-"""Places within a step of the grid, relative to the step, over which the weight of a value is spread."""
+"""Positions within a step of the grid, relative to the step, over which the weight of a value is spread."""
 DENSITY_BINS = 96
 """Number of bins of a transition's density, which figures show."""
 ACCURACY_BINS = 400
@@ -53,8 +53,9 @@ ACCURACY_BINS = 400
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Probability ``masses`` of a crossing in the bins of ``bins``. They sum to less than 1 by that of flat curves."""
+class CrossingPosterior:
+    """Posterior probabilities ``masses`` of a crossing in each bin of ``bins``. With the probability of flat curves,
+    they sum to 1."""
 
     bins: Crossing
     masses: Floats
@@ -68,8 +69,8 @@ class Placed:
         cumulative = self._cumulative
         wanted = np.array(probabilities)
         index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
-        places = self.bins.start + (index + 0.5) * self.bins.width
-        return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
+        centers = self.bins.start + (index + 0.5) * self.bins.width
+        return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, centers)]
 
     def probability_below(self, size: float) -> float:
         """Return the probability of a crossing below a size. Flat curves never count."""
@@ -81,8 +82,8 @@ class Posterior:
     """Probability of each curve of the grids, given the runs of one mix: at least one point, in any order. The
     candidate ``sizes`` of the search set the range of the prior.
 
-    Curves that level off have no weight unless the runs show a sign of it (:meth:`_may_level_off`), so that they do not
-    affect the estimates of a curve that reaches .9.
+    Curves that level off have no weight unless the runs show a sign of it (:meth:`_may_level_off`). Otherwise they
+    would affect the estimates of curves that reach .9.
     """
 
     def __init__(self, points: Sequence[Point], sizes: Sequence[int]) -> None:
@@ -93,7 +94,7 @@ class Posterior:
         """Mean asymptote of the curves that do not level off, given that the task is learned."""
         self.p_levels_off = 0.0
         self._levelling: tuple[Curves, Floats] | None = None
-        # Whether a plateau is possible is judged by the rising curves alone, which are all that has weight so far.
+        # This judges by the rising curves alone, because no others have weight so far.
         if (needed := self._may_level_off(points)) is None:
             return
         levelling = levelling_off(self.curves)
@@ -113,15 +114,17 @@ class Posterior:
 
         Large models must have risen above the floor. A plateau is possible if the runs above the transition's interval
         score below :data:`REACHED` on average. Otherwise it must be likely, and a run must have learned below the
-        interval, because then the interval may be too high. If no size is above the interval, the runs above its median
-        or at the largest size are judged instead; they are few, so a run that learned below them is sign enough.
+        interval, because the interval may then be too high.
+
+        If no size is above the interval, the runs above its median or at the largest size are judged instead. These are
+        few, so a single run that learned below them is enough.
         """
         floor = self.curves.floor
         largest = max(point.size for point in points)
         if np.mean([point.final for point in points if point.size >= LARGE * largest]) < floor + RISEN:
             return None
         low, middle, high = (math.exp(place) for place in self.relative.quantiles(QUANTILES))
-        # The first of these that some run is at or above. The largest tested size always is.
+        # The first of these sizes that some run reaches. A run always reaches the largest tested size.
         start = next(size for size in (high, middle, largest) if size <= largest)
         if np.mean([point.final for point in points if point.size >= start]) < REACHED:
             return UNLIKELY
@@ -136,16 +139,16 @@ class Posterior:
         return [(self.curves, self.weights), *([] if self._levelling is None else [self._levelling])]
 
     @property
-    def relative(self) -> Placed:
+    def relative(self) -> CrossingPosterior:
         """Where curves reach :data:`LEVEL` of their own asymptote."""
         masses = [curves.relative.masses(weights) for curves, weights in self.parts]
-        return Placed(self.curves.relative, np.sum(masses, axis=0))
+        return CrossingPosterior(self.curves.relative, np.sum(masses, axis=0))
 
     @property
-    def absolute(self) -> Placed:
+    def absolute(self) -> CrossingPosterior:
         """Where curves reach an accuracy of :data:`LEVEL`."""
         masses = [curves.absolute.masses(weights) for curves, weights in self.parts]
-        return Placed(self.curves.absolute, np.sum(masses, axis=0))
+        return CrossingPosterior(self.curves.absolute, np.sum(masses, axis=0))
 
     @property
     def mean_top(self) -> float:
@@ -164,10 +167,14 @@ class Posterior:
 
 
 def _weights(curves: Curves, points: Sequence[Point]) -> tuple[float, Floats, float]:
-    """Return the log likelihood of the points averaged over a grid, the weights of its rising curves summed over kinds,
-    and the weight of its flat curves."""
+    """Return the posterior weights over a grid.
+
+    Returns:
+        The log likelihood of the points averaged over the grid, the weights of its rising curves summed over kinds, and
+        the weight of its flat curves.
+    """
     unnormalized = curves.log_prior + curves.log_likelihood_of(points)
-    best = unnormalized.max()  # Relative to it, because the likelihoods of many runs underflow.
+    best = unnormalized.max()  # Weights are relative to the best cell, because likelihoods of many runs underflow.
     weights = np.exp((unnormalized - best).astype(np.float32)).astype(np.float64)
     total = float(weights.sum())
     rising = weights[: curves.cells]
@@ -185,15 +192,19 @@ def _mean_top(parts: Sequence[tuple[Curves, Floats]]) -> float:
 
 
 def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
-    """Return the transition of the mix whose runs are ``points``. The candidate ``sizes`` of the search, at least one,
-    set the range of the prior."""
+    """Return the transition of one mix.
+
+    Args:
+        points: The mix's runs.
+        sizes: Candidate sizes of the search, at least one. They set the range of the prior.
+    """
     ordered = tuple(sorted(points))
     if not ordered:
-        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, ())
+        return Transition(Verdict.UNDECIDED, UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE, ())
     posterior = Posterior(ordered, sizes)
     level = LEVEL * posterior.mean_top
     if np.mean([point.floor for point in ordered]) > LEVEL * posterior.rising_top - NEAR_LEVEL:
-        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, ordered, level=level)
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE, ordered, level=level)
     curves = posterior.curves
     placed = posterior.relative
     learned = learned_sizes(ordered, level)
@@ -218,27 +229,36 @@ def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
 def _judge(
     estimate: Estimate, learned: Mapping[int, bool], sizes: Sequence[int], below: float, above: float
 ) -> tuple[Verdict, Estimate]:
-    """Return the verdict, and the estimate censored accordingly. ``learned`` is by tested size, ascending; ``below``
-    and ``above`` are the probabilities that the transition is below and above the tested sizes."""
+    """Return the verdict, and the estimate censored accordingly.
+
+    Args:
+        learned: Whether each tested size learned, ascending.
+        below: Probability that the transition is below the tested sizes.
+        above: Probability that the transition is above the tested sizes.
+    """
     smallest = min(learned)
     largest = max(learned)
-    if largest >= max(sizes) and not learned[largest] and above >= (SURE if any(learned.values()) else LIKELY):
+    # If some sizes learned, a transition above all sizes contradicts them and must be nearly certain, and vice versa.
+    needed_above = SURE_OUTSIDE if any(learned.values()) else LIKELY_OUTSIDE
+    needed_below = LIKELY_OUTSIDE if all(learned.values()) else SURE_OUTSIDE
+    if largest >= max(sizes) and not learned[largest] and above >= needed_above:
         return Verdict.ABOVE, Estimate(None, min(float(largest), estimate.low or math.inf), None)
-    if smallest <= min(sizes) and learned[smallest] and below >= (LIKELY if all(learned.values()) else SURE):
+    if smallest <= min(sizes) and learned[smallest] and below >= needed_below:
         return Verdict.BELOW, Estimate(None, None, max(float(smallest), estimate.high or 0.0))
     # A median outside the tested sizes, or without any bound, is not a result.
     return Verdict.FOUND if estimate.is_placed(smallest, largest) else Verdict.UNDECIDED, estimate
 
 
-def _estimate(curves: Curves, placed: Placed, learned: Mapping[int, bool]) -> Estimate:
+def _estimate(curves: Curves, placed: CrossingPosterior, learned: Mapping[int, bool]) -> Estimate:
     """Return the median and interval of a crossing, limited to what the runs support.
 
     The interval includes the tested sizes that bracket the median: the largest size below it that did not learn and the
-    smallest above it that did. A side or median outside the candidate sizes is censored. A median also needs at least
-    one size that learned and one that did not.
+    smallest size above it that did. A side or median outside the candidate sizes is censored. A median also needs at
+    least one size that learned and one size that did not.
     """
     low, middle, high = (math.exp(place) for place in placed.quantiles(QUANTILES))
-    smallest, largest = curves.smallest, curves.largest
+    smallest = curves.smallest
+    largest = curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
     both = len(set(learned.values())) == 2  # Otherwise no tested sizes bracket the median.
@@ -262,14 +282,15 @@ def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float],
 
     The method of variance estimates recovery (Zou and Donner 2008, Statistics in Medicine 27, 1693) combines the
     intervals of both transitions. If one side is censored, the bounds themselves are compared, which is conservative.
-    ``parameters`` is the parameter count of a size, which may be fractional; it must rise with size.
+    ``parameters`` returns the parameter count of a size, which may be fractional. The count must rise with the size.
     """
     top, bottom = (
         Estimate(*(None if size is None else math.log(parameters(size)) for size in (side.value, side.low, side.high)))
         for side in (baseline.relative, mix.relative)
     )
     value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
-    low, negative_high = _least(top, bottom), _least(bottom, top)
+    low = _least(top, bottom)
+    negative_high = _least(bottom, top)
     high = None if negative_high is None else math.exp(-negative_high)
     return Synergy(value, None if low is None else math.exp(low), high)
 
@@ -308,8 +329,11 @@ def posterior_curve(points: Sequence[Point], candidates: Sequence[int], at: Sequ
 
 @dataclass(frozen=True)
 class CurveParameters:
-    """Parameters of the curve of mean accuracy, given that the task is learned at some size: posterior medians with
-    intervals. ``midpoint`` is a size; ``slope`` is that of the logit, per unit of ln size."""
+    """Parameters of the curve of mean accuracy, given that the task is learned at some size.
+
+    They are posterior medians with intervals. ``midpoint`` is a size. ``slope`` is the slope of the logit, per unit of
+    ln size.
+    """
 
     midpoint: Estimate
     slope: Estimate
@@ -337,9 +361,14 @@ def curve_parameters(points: Sequence[Point], candidates: Sequence[int]) -> Curv
 
 
 def _spread(parts: Sequence[tuple[Floats, Floats, Floats]]) -> tuple[float, float, float]:
-    """Return median, low end and high end of a parameter from its values in each grid, the distances of the grid's
-    values there, and their weights. The weight of a value is spread evenly over its part of the axis; otherwise,
-    intervals would be too narrow where the grid is coarse."""
+    """Return median, low end and high end of a parameter.
+
+    The weight of a value is spread evenly over its part of the axis. Otherwise intervals would be too narrow where the
+    grid is coarse.
+
+    Args:
+        parts: For each grid, the values of the parameter, the distances between values there, and their weights.
+    """
     values, steps, weights = (np.concatenate(arrays)[:, None] for arrays in zip(*parts, strict=True))
     spread = (values + steps * WITHIN).ravel()
     distinct, place = np.unique(spread, return_inverse=True)

@@ -1,8 +1,8 @@
 """Evidence that a mix learns more often than its baseline, or less often: e-values from pairs of runs.
 
-A *block* is one run of a mix and one of its baseline, requested together with one seed and so with the same data. A
-complete block is a *pair*. The null hypothesis is that both learn with the same probability at every size and seed.
-Nothing is assumed about how this probability depends on size.
+A *block* is a run of a mix and a run of its baseline, requested together with one seed. Both therefore have the same
+data. A complete block is a *pair*. The null hypothesis is that both learn with the same probability at every size and
+seed. Nothing is assumed about how this probability depends on size.
 
 For an alternative (p, q) with p > q and m = (p + q) / 2, a pair at one size multiplies the evidence that the mix
 learns more often by
@@ -69,6 +69,7 @@ class Direction(StrEnum):
 
     @property
     def opposite(self) -> Direction:
+        """The other direction."""
         return Direction.MORE if self is Direction.FEWER else Direction.FEWER
 
 
@@ -109,7 +110,7 @@ def least_accuracy(floor: float, learned: float = LEARNED) -> float:
 
 
 def has_learned(accuracy: float, floor: float, settled: bool | None = None, learned: float = LEARNED) -> bool:
-    """Return whether a run learned: as it was ``settled`` when the run ended early, else by its final accuracy."""
+    """Return whether a run learned. If it ended early, ``settled`` decides, otherwise its final accuracy."""
     return accuracy >= least_accuracy(floor, learned) if settled is None else settled
 
 
@@ -122,8 +123,12 @@ def pair_of(block: Block, learned: Mapping[RunId, bool | None]) -> Pair | None:
 
 
 def counted_pairs(blocks: Iterable[Block], learned: Mapping[RunId, bool | None]) -> list[Pair]:
-    """Return the counted pairs of one mix and its baseline: their blocks in order of request, up to the first
-    incomplete one. ``learned`` is True or False for runs that ended, and None for failed ones."""
+    """Return the counted pairs of one mix and its baseline: the blocks before the first incomplete block.
+
+    Args:
+        blocks: All blocks of the comparison, in the order of request.
+        learned: Whether each run that ended learned, None if it failed.
+    """
     pairs = [pair_of(block, learned) for block in blocks]
     first_open = pairs.index(None) if None in pairs else len(pairs)
     return [pair for pair in pairs[:first_open] if pair]

@@ -28,9 +28,16 @@ BINS = 4096
 """Number of bins of a crossing for quantiles, each about 0.002 in ln size."""
 
 
-class Grid:
-    """Axes of a grid: slopes K, lapses L, asymptotes A, and the distance ``step`` of midpoints. ``near_top`` is the
-    deviation of runs that learned: A."""
+class CurveGrid:
+    """Axes of a grid of curves.
+
+    Attributes:
+        slopes: Slopes K, per unit of ln size.
+        lapses: Shares of runs that fail to learn at any size, L.
+        asymptotes: Accuracies of runs that learned, A.
+        near_top: Standard deviation of the accuracy of runs that learned, A.
+        step: Distance between midpoints, in ln size.
+    """
 
     def __init__(self, slopes: Floats, lapses: Floats, asymptotes: Floats, near_top: Floats, step: float) -> None:
         self.slopes = slopes
@@ -52,9 +59,9 @@ class Grid:
         return np.repeat(values[..., None], len(self.asymptotes), axis=-1)
 
 
-RISING = Grid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
+RISING = CurveGrid(SLOPES, LAPSES, ASYMPTOTES, np.full_like(ASYMPTOTES, NEAR_TOP), MIDPOINT_STEP)
 """Curves that reach about .9."""
-LEVELLING = Grid(
+LEVELLING = CurveGrid(
     np.geomspace(3.0, 60.0, 5),
     np.array([0.01, 0.15, 0.28, 0.41, 0.54]),
     np.concatenate([PLATEAUS, ASYMPTOTES]),
@@ -65,15 +72,18 @@ LEVELLING = Grid(
 
 
 class Crossing:
-    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins: those of ``other``, or its own."""
+    """Crossing of each curve with a level, in ln size, in :data:`BINS` equal bins. If ``other`` is set, its bins are
+    used."""
 
     def __init__(self, place: Floats, other: Crossing | None = None) -> None:
         self.start = float(place.min())
         stop = float(place.max()) + 1e-9
         self.width = (stop - self.start) / BINS
         if other is not None:
-            self.start, self.width = other.start, other.width
+            self.start = other.start
+            self.width = other.width
         self.bin: NDArray[np.intp] = np.clip((place - self.start) / self.width, 0, BINS - 1).astype(np.intp)
 
     def masses(self, weights: Floats) -> Floats:
+        """Return the weight of each bin, given the weights of the curves."""
         return np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)

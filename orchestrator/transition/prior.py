@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.transition.grids import ASYMPTOTES, Grid
+from orchestrator.transition.grids import ASYMPTOTES, CurveGrid
 from orchestrator.transition.scatter import CLEAR
 from orchestrator.transition.types import LEVEL, Floats
 
@@ -28,18 +28,24 @@ HIGHEST_PLATEAU = 0.87
 
 
 def of_rising(cells: int, floors: int) -> Floats:
-    """Return the log prior of curves that rise: uniform over the ``cells`` of each kind, then over the floors of each
-    luck of the flat curves."""
+    """Return the log prior of curves that rise, then of flat curves.
+
+    It is uniform over the cells of each kind, and over the floors of the flat curves with the same luck.
+
+    Args:
+        cells: Number of cells of all kinds together.
+        floors: Number of floors.
+    """
     kind = KINDS * (1 - FLAT.sum()) / (cells / len(KINDS))
     flat = np.repeat(FLAT, floors) / floors
     log_prior: Floats = np.log(np.concatenate([np.repeat(kind, cells // len(KINDS)), flat]))
     return log_prior
 
 
-def of_levelling(shape: tuple[int, ...], grid: Grid, tops_LFA: Floats, floors: Floats) -> Floats:
-    """Return the log prior of curves that level off, without flat ones, which belong to the other grid.
+def of_levelling(shape: tuple[int, ...], grid: CurveGrid, tops_LFA: Floats, floors: Floats) -> Floats:
+    """Return the log prior of curves that level off. Flat curves belong to the other grid.
 
-    Half of the curves have lapses and half have asymptotes below .9, but none has neither.
+    Half of the curves have lapses, and half have asymptotes below .9. Every curve has at least one of the two.
 
     Args:
         shape: Lengths of all axes: kind, midpoint, slope, L, F, A.

@@ -15,9 +15,15 @@ DRAWS = 4000
 
 
 @dataclass(frozen=True)
-class Place:
-    """Posterior of a transition at one ``value`` (positive) of the varied setting. ``largest`` is the largest candidate
-    size. ``beyond`` is True if the transition was found to be above it."""
+class PlacedTransition:
+    """Posterior of a transition at one value of the varied setting.
+
+    Attributes:
+        value: Value of the setting, above 0.
+        density: Posterior of the transition.
+        largest: Largest candidate size.
+        beyond: True if the transition was found to be above the largest size.
+    """
 
     value: float
     density: Density
@@ -27,10 +33,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Scaling:
-    """transition ~ value ** exponent, from ``places`` values. ``low`` and ``high`` are the exponent's interval.
+    """A power law: transition ~ value ** exponent.
 
-    ``bounded`` is True if a transition, or its 90% interval, extends beyond the sizes. It then counts as the largest
-    size, and the true exponent may be further away.
+    Attributes:
+        low: Lower end of the exponent's interval.
+        high: Upper end of the exponent's interval.
+        places: Number of values of the setting.
+        bounded: True if a transition, or its 90% interval, extends beyond the sizes. The transition then counts as the
+            largest size, and the true exponent may be further away.
     """
 
     exponent: float
@@ -40,12 +50,12 @@ class Scaling:
     bounded: bool
 
 
-def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None:
+def scaling(places: Sequence[PlacedTransition], rng: np.random.Generator) -> Scaling | None:
     """Return the exponent, or None if fewer than two different values have a transition within the sizes.
 
     This is a random-effects regression of ln size on ln value (Thompson and Sharp 1999, section 2). Each transition is
-    drawn from its posterior and shifted by a draw of the scatter between places, whose variance comes from the method
-    of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as that size.
+    drawn from its posterior and shifted by a draw of the scatter between values. The variance of the scatter comes from
+    the method of moments (DerSimonian and Laird 1986). Transitions beyond the largest size count as that size.
     """
     if len({place.value for place in places if not place.beyond}) < 2:
         return None
@@ -61,7 +71,8 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
     return Scaling(middle, low, high, len(places), bounded)
 
 
-def _draws(place: Place, rng: np.random.Generator) -> Floats:
+def _draws(place: PlacedTransition, rng: np.random.Generator) -> Floats:
+    """Draw ln sizes from the posterior of a transition. Draws beyond the largest size become that size."""
     sizes = np.log([*place.density.sizes, place.largest])
     weights = np.array([*place.density.weights, place.density.above])
     chosen = rng.choice(len(sizes), size=DRAWS, p=weights / weights.sum())
@@ -72,7 +83,8 @@ def _draws(place: Place, rng: np.random.Generator) -> Floats:
 
 
 def _scatter(x: Floats, y: Floats, variance: Floats) -> float:
-    """Return the standard deviation of the places around their line, beyond their variances, or 0 for two places."""
+    """Return the standard deviation of the transitions around their line, beyond their own variances. Two transitions
+    always fit a line, so return 0."""
     if len(x) < 3:
         return 0.0
     rest = y - y.mean() - (x @ y) / (x @ x) * x

@@ -21,12 +21,12 @@ NEAR_FLOOR = 0.06
 NEAR_TOP = 0.02
 """Standard deviation of the accuracy of runs that learned, on a rising curve."""
 PARTLY = 0.1
-"""Of the runs that did not learn, the share whose accuracy rose anyway. They do not count as learned, so they do not
-raise the mean accuracy of a curve."""
+"""Share of the runs that did not learn whose accuracy rose anyway. They do not count as learned, so they do not raise
+the mean accuracy of a curve."""
 PARTLY_BELOW = 0.75
 """Highest accuracy of runs that did not learn but rose anyway."""
 MISTAKEN = 0.05
-"""Of the runs that learned, the share with mistakes."""
+"""Share of the runs that learned with mistakes."""
 SHORTFALL = (0.05, 0.06)
 """Mean and standard deviation of the distance from the asymptote, for runs that learned with mistakes."""
 OUTLIER = 0.03
@@ -80,9 +80,9 @@ def share_table() -> tuple[Floats, Floats]:
     """Return logits of points on the curve, and the probability of each step of the share there: 513 and 513 x S."""
     from scipy.special import betainc, expit
 
-    places = np.linspace(-LOGITS, LOGITS, TABLE)
-    at = expit(places)[:, None]
+    logits = np.linspace(-LOGITS, LOGITS, TABLE)
+    at = expit(logits)[:, None]
     edges_S = (np.arange(SHARES) + 0.5) / SHARES
     below = betainc(CONCENTRATION * at, CONCENTRATION * (1 - at), edges_S)
     steps = np.diff(np.concatenate([np.zeros_like(at), below, np.ones_like(at)], axis=1), axis=1)
-    return places, steps
+    return logits, steps

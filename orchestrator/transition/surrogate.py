@@ -1,7 +1,7 @@
 """Small Bayesian model of the probability that a run learns, by size.
 
-The posterior is over logistic curves with lapses. It predicts single runs: the evidence uses the predictions, and the
-searcher draws curves. Estimates of transitions come from :mod:`orchestrator.transition.estimate`.
+The posterior is over logistic curves with lapses. The evidence uses its predictions of single runs, and the searcher
+draws curves from it. Estimates of transitions come from :mod:`orchestrator.transition.estimate`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,24 @@ REACH = math.log(24)
 """Maximum distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05
 """Maximum distance between two midpoints, in ln size."""
-LEAST = 0.01
+LEAST_PROBABILITY = 0.01
 """Lowest probability on every curve, so that a single run cannot rule a curve out."""
-MOST = 0.99
+MOST_PROBABILITY = 0.99
 """Highest probability on every curve."""
 
 
-Grid = tuple[float, float, int]
+MidpointRange = tuple[float, float, int]
 """First and last midpoint, in ln size, and the number of midpoints."""
 
 
 class Surrogate:
-    """Posterior of one mix. Midpoints are at most ``reach`` from the size ``around``, and ``spread`` is the standard
-    deviation of their normal prior, both in ln size. The default prior is flat."""
+    """Posterior of one mix.
+
+    Args:
+        around: Size in the middle of the midpoints.
+        reach: Maximum distance of a midpoint from ``around``, in ln size.
+        spread: Standard deviation of the normal prior of midpoints, in ln size. By default the prior is flat.
+    """
 
     def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
         middle = math.log(around)
@@ -51,7 +56,7 @@ class Surrogate:
 
     def branch(self) -> Surrogate:
         """Return an independent copy."""
-        other = copy.copy(self)
+        other = copy.copy(self)  # The midpoints never change, so copies share them.
         other._log_weights = self._log_weights.copy()
         return other
 
@@ -62,11 +67,12 @@ class Surrogate:
     def draw(self, sizes: Sequence[float], uniform: Floats) -> Floats:
         """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes."""
         cumulative = np.cumsum(self.weights())
-        places = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
-        drawn: Floats = _table(self._grid, tuple(sizes)).take(places, axis=0)
+        index = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
+        drawn: Floats = _table(self._grid, tuple(sizes)).take(index, axis=0)
         return drawn
 
     def weights(self) -> Floats:
+        """Return the posterior probability of each curve."""
         weights: Floats = np.exp(self._log_weights - self._log_weights.max())
         weights /= weights.sum()
         return weights
@@ -77,32 +83,32 @@ class Surrogate:
 
     def crossings(self, share: float) -> Floats:
         """Return the ln size at which each curve reaches a share of its top."""
-        place_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
-        return np.repeat(place_MK.ravel(), len(LAPSES))
+        crossing_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
+        return np.repeat(crossing_MK.ravel(), len(LAPSES))
 
 
 @lru_cache(maxsize=4096)
-def _curves(grid: Grid, size: float) -> Floats:
+def _curves(grid: MidpointRange, size: float) -> Floats:
     distance_M = math.log(size) - np.linspace(*grid)
     rise_MK = 1 / (1 + np.exp(-np.clip(SLOPES * distance_M[:, None], -50, 50)))
-    curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST, MOST).ravel()
+    curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST_PROBABILITY, MOST_PROBABILITY).ravel()
     return _frozen(curves)
 
 
 @lru_cache(maxsize=1024)
-def _log_likelihood(grid: Grid, size: float, learned: bool) -> Floats:
+def _log_likelihood(grid: MidpointRange, size: float, learned: bool) -> Floats:
     """Return the log likelihood of a run's outcome by curve."""
     curves = _curves(grid, size)
     return _frozen(np.log(curves if learned else 1 - curves))
 
 
 @lru_cache(maxsize=64)
-def _table(grid: Grid, sizes: tuple[float, ...]) -> Floats:
+def _table(grid: MidpointRange, sizes: tuple[float, ...]) -> Floats:
     """Return each curve's probabilities: curves x sizes."""
     return _frozen(np.stack([_curves(grid, size) for size in sizes], axis=1))
 
 
 def _frozen(values: Floats) -> Floats:
-    """Return an array that several callers share, so that none can change it."""
+    """Make an array read-only and return it, because several callers share it."""
     values.setflags(write=False)
     return values

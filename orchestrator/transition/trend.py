@@ -18,6 +18,7 @@ def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
     Starting at the smallest size with a learned run, try every split into smaller and larger sizes. The smallest p of
     Fisher's one-sided exact test decides.
     """
+    # Small sizes that never learn are below the transition, so they are no sign of a trend.
     risen = list(dropwhile(lambda share: not share.learned, shares))
     if len(risen) < 2 or all(share.learned == share.tried for share in risen):
         return False
@@ -29,8 +30,9 @@ def is_rarer_with_size(shares: Sequence[SizeShare]) -> bool:
 
 
 def _fisher(good: int, drawn: int, all_good: int, all_: int) -> float:
-    """Return the probability that at least ``good`` of ``drawn`` runs learned, if ``all_good`` of ``all_`` runs did and
-    were drawn at random. Integers make it exact, and scipy.stats would take .8 s to import."""
+    """Return the probability that at least ``good`` of ``drawn`` runs learned, if they were drawn at random from
+    ``all_`` runs, of which ``all_good`` learned."""
+    # Integers make it exact, and scipy.stats would take .8 s to import.
     ways = (
         math.comb(all_good, count) * math.comb(all_ - all_good, drawn - count)
         for count in range(good, min(drawn, all_good) + 1)

@@ -51,7 +51,7 @@ class Point:
 
 
 class Verdict(StrEnum):
-    """Conclusion about a transition."""
+    """Verdict on a transition."""
 
     FOUND = "found"
     LEVELS_OFF = "levels off"
@@ -70,8 +70,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A size or ratio of parameters, with its interval. ``low`` or ``high`` is None if that side is censored. ``value``
-    is None if it is outside the candidate sizes or if no sizes bracket it."""
+    """A size or ratio of parameters, with its interval.
+
+    ``low`` or ``high`` is None if that side is censored. ``value`` is None if it is outside the candidate sizes or if
+    no sizes bracket it.
+    """
 
     value: float | None
     low: float | None
@@ -115,12 +118,17 @@ class Density:
 class Transition:
     """The size at which a mix starts to learn the target.
 
-    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, where accuracy is ``level``; ``absolute`` is
-    the size at accuracy 0.8. Both are posterior medians, with intervals that contain the largest tested size that did
-    not learn and the smallest that did. ``p_above`` and ``p_below`` are the posterior probabilities that the relative
-    transition is above and below the tested sizes. ``density`` is its posterior, None without points and for
-    :attr:`Verdict.NEAR_FLOOR`. ``p_levels_off`` is the probability that the curve levels off, 0 if the runs show no
-    sign of it.
+    Both sizes are posterior medians. Their intervals contain the largest tested size that did not learn and the
+    smallest that did.
+
+    Attributes:
+        relative: Size at :data:`LEVEL` of the mix's own asymptote.
+        absolute: Size at accuracy 0.8.
+        p_above: Posterior probability that the relative transition is above the tested sizes.
+        p_below: Posterior probability that the relative transition is below the tested sizes.
+        density: Posterior of the relative transition. None without points and for :attr:`Verdict.NEAR_FLOOR`.
+        level: Accuracy at the relative transition, None without points.
+        p_levels_off: Probability that the curve levels off, 0 if the runs show no sign of it.
     """
 
     verdict: Verdict

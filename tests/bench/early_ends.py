@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=float, default=value, help=f"default {value:g}")
     options = parser.parse_args(arguments)
     rule = SettleSettings(options.learned, options.hopeless, options.after)
-    print(rule.words(), HEAD, sep="\n")
+    print(rule.text(), HEAD, sep="\n")
     runs: dict[tuple[str, str], dict[str, Checked]] = defaultdict(dict)
     for home in options.homes:
         for place, own in checked(Home(home), rule).items():

@@ -18,9 +18,9 @@ from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.home.directories import Home
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.rows import targets
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.findings import sentences
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.explanation import explain
+from orchestrator.report.sentences.findings import sentences
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
@@ -111,7 +111,7 @@ def test_every_row_fits_the_terminal(home: Home, width: int) -> None:
         assert max(map(len, [*lines, *listed])) <= width
         assert any(stored.id in line for line in listed)
         for row in targets(stored.answer) if width >= 80 else ():
-            cells = (row.mix, row.size_words, row.count_words, str(row.answer.runs))
+            cells = (row.mix, row.size_text, row.count_text, str(row.answer.runs))
             assert any(all(cell in line for cell in cells) for line in lines), "no cell is folded"
 
 
@@ -127,11 +127,11 @@ def test_sweeps_of_one_space_are_distinguished_by_their_changes(
     tmp_path: Path, overrides: list[str], words: str
 ) -> None:
     sweep_spec, home = load_space("add_vs_add_prod", "smoke", overrides), Home(tmp_path)
-    assert changed_words(sweep_spec) == words
+    assert changed_text(sweep_spec) == words
     stored = read_sweep(home, write_sweep(home, sweep_spec, runs=[]).id)
     assert words in shown(sweeps_view([summarize(stored)]))
     assert words in shown(status_view(summarize(stored)))
-    assert changed_words(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
+    assert changed_text(spec(name="add_vs_add_prod")) == "", "it only has the name of a shipped space"
 
 
 def test_runs_show_settings_scores_and_files_or_their_traceback(home: Home) -> None:

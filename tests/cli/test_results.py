@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
-from orchestrator.report.words.explanation import explain
+from orchestrator.report.sentences.explanation import explain
 from tests.catalog.fabricated import failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import spec

@@ -18,7 +18,7 @@ from orchestrator.sweep.probe_stored_runs import probe_stored_run
 from tests.trainables.conftest import data_cache
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, last_reports, make_learner
 from trainables.base import Mix, RunConfig
-from trainables.probes.base import BUILT_IN, NAME, Probe, load_probe
+from trainables.probes.base import BUILT_IN, RESULT_NAME, Probe, load_probe
 
 __all__ = ["data_cache"]
 
@@ -60,7 +60,7 @@ def test_results_are_repeatable_and_the_run_stays_unchanged(
     assert first.error == ""
     assert first.numbers or len(arrays) > 1
     assert (first.name, first.version) == (probe.name, probe.version)
-    assert all(NAME.fullmatch(name) for name in first.numbers)
+    assert all(RESULT_NAME.fullmatch(name) for name in first.numbers)
     recording = directory / PROBES / f"{probe.name}.npz"
     own = np.load(recording).files if recording.is_file() else []
     assert [name for name in (*first.numbers, *own) if not is_said(name, probe, run)] == []

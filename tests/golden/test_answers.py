@@ -12,9 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from orchestrator.report.answer import Answer, MixAnswer, answer
 from orchestrator.report.answer_table import answer_table, comparison_view, plain
+from orchestrator.report.sentences.explanation import explain
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.side_by_side import LabeledAnswer
-from orchestrator.report.words.explanation import explain
-from orchestrator.report.words.next_step import next_step
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Verdict
 from tests.report.samples import (
     FOUND,

@@ -14,9 +14,9 @@ from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.history.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.findings import conditions
+from orchestrator.report.sentences.findings import conditions
+from orchestrator.space.comparisons import comparisons
 from orchestrator.space.mistakes import InvalidDataError
-from orchestrator.space.runs import comparisons
 from orchestrator.space.spec import SweepSpec
 from tests.cli.program import command
 from tests.sweep.sweeps import FAMILY, printed, quiet, run_here, spec

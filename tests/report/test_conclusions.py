@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.conclusions import Obstacle, conclusion_of, learned_by_half
-from orchestrator.report.words.findings import conditions, sentence
+from orchestrator.report.sentences.findings import conditions, sentence
 from orchestrator.transition.comparison import Comparison
 from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import Estimate, SizeShare, Verdict

@@ -11,11 +11,11 @@ import pytest
 from orchestrator.catalog.export import page_of
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.report.answer_table import answer_table
+from orchestrator.report.sentences.explanation import how_sure, next_paragraph
+from orchestrator.report.sentences.findings import caveats
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.explanation import how_sure, next_paragraph
-from orchestrator.report.words.findings import caveats
-from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.spaces import load_space
 from tests.catalog.fabricated import diverged, failed, runs_of
 from tests.report.samples import written

@@ -15,7 +15,7 @@ from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.probes import probe_figure
-from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
+from orchestrator.report.probe_findings import probe_notes, probe_points, structure_paragraphs
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
@@ -89,7 +89,7 @@ def write(stored: StoredSweep, mix: str, scores: dict[int, dict[str, float]]) ->
 
 
 def words(stored: StoredSweep, answer: Answer | None = None) -> str:
-    (paragraph,) = structure_words(answer or stored.answer, stored.runs, FAMILY)
+    (paragraph,) = structure_paragraphs(answer or stored.answer, stored.runs, FAMILY)
     assert paragraph.label == "Embeddings of the numbers"
     return paragraph.text
 
@@ -115,7 +115,7 @@ def test_counts_include_exactly_the_runs_outside_the_interval(many: StoredSweep,
         "above": [chances[run.key] <= 0.05 for run in runs if run.config.size >= high],
     }
     if not any(sides.values()):
-        assert structure_words(answer, many.runs, FAMILY) == ()
+        assert structure_paragraphs(answer, many.runs, FAMILY) == ()
     elif not any(map(any, sides.values())):
         assert words(many, answer) == "add: no structure beyond chance."
     else:
@@ -132,7 +132,7 @@ def test_without_a_transition_no_run_counts_as_below_or_above(stored: StoredSwee
     assert words(stored, answer) == f"add: even and odd numbers are apart in {sizes.count(8)} of {len(sizes)} runs."
     shares = tuple(replace(share, learned=0) for share in mix.shares)
     answer = replace(stored.answer, mixes=(replace(mix, tasks=(target,), shares=shares), *stored.answer.mixes[1:]))
-    assert structure_words(answer, stored.runs, stored.spec.make_family()) == (), (
+    assert structure_paragraphs(answer, stored.runs, stored.spec.make_family()) == (), (
         "a task that no run learned is left out"
     )
 

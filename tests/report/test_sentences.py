@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import fisher_exact
 
 from orchestrator.report.answer import Answer, answer
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run as EndedRun
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Verdict

@@ -18,10 +18,10 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import answer_table, plain
 from orchestrator.report.figures.comparisons import caption, main_figure
 from orchestrator.report.rows import targets
+from orchestrator.report.sentences.explanation import explain, how_sure
+from orchestrator.report.sentences.findings import difference_text, two_levels
+from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
-from orchestrator.report.words.explanation import explain, how_sure
-from orchestrator.report.words.findings import difference_words, two_levels
-from orchestrator.report.words.next_step import next_step
 from orchestrator.search.base import Request
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
@@ -252,8 +252,8 @@ def of(runs: Iterable[tuple[RunConfig, float]]) -> Answer:
 )
 def test_a_bound_from_few_runs_is_said_with_them(result: Answer, words: str, parameters: str) -> None:
     row = targets(result)[0]
-    assert row.size_words == words
-    assert row.count_words.startswith(parameters)
+    assert row.size_text == words
+    assert row.count_text.startswith(parameters)
 
 
 def test_the_two_meanings_of_eighty_percent_are_told_apart() -> None:
@@ -274,8 +274,8 @@ def test_evidence_by_size_tells_the_mean_difference_of_scores() -> None:
     """Seed 2 of the baseline is not paired, so that it does not count."""
     scores = {("add", 0): 0.2, ("add", 1): 0.3, ("add", 2): 0.9, ("add+prod", 0): 0.9, ("add+prod", 1): 0.8}
     result = of([(config(mix, 16, seed), score) for (mix, seed), score in scores.items()])
-    assert difference_words(result, result.mixes[1], (16,)) == "; accuracy .60 higher on average"
-    assert difference_words(result, result.mixes[1], (24,)) == ""
+    assert difference_text(result, result.mixes[1], (16,)) == "; accuracy .60 higher on average"
+    assert difference_text(result, result.mixes[1], (24,)) == ""
 
 
 ALIKE = COMPARISONS["alike"]

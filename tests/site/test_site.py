@@ -27,8 +27,8 @@ from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer_table import comparison_rows
 from orchestrator.report.figures.comparisons import PHONE_IN
 from orchestrator.report.figures.style import WIDTH_IN
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.system.errors import UserError

@@ -10,8 +10,9 @@ import pytest
 from orchestrator.forecast.cost_estimate import estimate_cost
 from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec

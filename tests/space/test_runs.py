@@ -27,7 +27,7 @@ def test_searcher_and_answer_get_the_same_point_of_a_run(status: Status, accurac
     assert point == Point(16, 1, accuracy, 0.1)
     assert point.cost == 2.0
     assert answer(sweep_spec, [run]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
-    assert run.is_typical == (status is Status.FINISHED)
+    assert run.is_finished == (status is Status.FINISHED)
 
 
 def test_a_failed_run_does_not_count_as_evidence() -> None:
@@ -35,7 +35,7 @@ def test_a_failed_run_does_not_count_as_evidence() -> None:
     run = Run(RUN, sweep_spec.config(RUN), failed)
     assert run.point("add") is None
     assert answer(sweep_spec, [run]).mix("add").target.transition.points == ()
-    assert not run.is_typical
+    assert not run.is_finished
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_unfinished_runs_do_not_count(request_: Request, counts: bool) -> None:
     accuracy = {"add": 0.7, "prod": 0.7}
     finished = Outcome(Status.FINISHED, 3, accuracy, dict.fromkeys(accuracy, 0.1))
     run = Run(request_, sweep_spec.config(request_), finished)
-    assert (run.is_evidence, run.is_typical) == (counts, counts)
+    assert (run.counts_for_answer, run.is_finished) == (counts, counts)
     assert answer(sweep_spec, [run]).mix(request_.mix).runs == counts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import differences
 from tests.cli.program import Program
 
 UNSAID = {"operations", "gain", "task", "model", "training", "settings"}

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.differences import differences
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.spaces import PACKAGE, load_space, names, open_space, read_space, variant_names
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.families import LogisticFamily, LogisticSettings
@@ -410,7 +411,7 @@ def test_probes_come_from_the_space_or_the_family_and_change_no_key() -> None:
 @pytest.mark.parametrize(
     ("probes", "message"),
     [
-        ("[similarty]", "there is no probe 'similarty'; give a built-in name or package.module:Class. Did you mean"),
+        ("[similarty]", "there is no probe 'similarty'; write a built-in name or package.module:Class. Did you mean"),
         ("[similarity, similarity]", "two probes have the name 'similarity'"),
         ("['tests.families:LogisticFamily']", "is not a subclass of trainables.probes.base.Probe"),
         ("similarity", "--set probes=similarity: "),

@@ -12,11 +12,12 @@ from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.jobs.plan import Job, Stack, next_stack
 from orchestrator.jobs.resources import CONTEXT_BYTES, Resources, stack_bytes
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stack_sizes import (
     GPU_STEP_S,
-    LARGEST,
+    LARGEST_STACK,
     PAIRS,
     StackSizes,
     choose_stacks,
@@ -99,7 +100,7 @@ def test_no_other_even_stack_is_predicted_to_decide_sooner(step_s: float) -> Non
 
 
 def test_a_run_that_costs_nothing_fills_the_largest_stack() -> None:
-    assert soonest_stack(0.0) >= LARGEST
+    assert soonest_stack(0.0) >= LARGEST_STACK
 
 
 @given(
@@ -107,7 +108,7 @@ def test_a_run_that_costs_nothing_fills_the_largest_stack() -> None:
 )
 def test_a_stack_is_a_power_of_two_that_fits(flops: float, run_bytes: float, memory: float) -> None:
     stack = largest_stack(flops, run_bytes, memory)
-    assert 1 <= stack <= LARGEST
+    assert 1 <= stack <= LARGEST_STACK
     assert stack & (stack - 1) == 0
     assert stack == 1 or not memory or stack * run_bytes <= memory
 

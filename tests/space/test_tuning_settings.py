@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.mistakes import parse
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import differences
 from orchestrator.space.tuning_settings import Range
 from orchestrator.system.errors import UserError
 from trainables.base import Until

@@ -17,8 +17,9 @@ from orchestrator.history.sweeps import create_sweep, load_sweep, recall_sweep
 from orchestrator.home.directories import Home
 from orchestrator.jobs.plan import Job
 from orchestrator.search.base import Request
+from orchestrator.space.comparisons import search_points
 from orchestrator.space.problem import searcher_of
-from orchestrator.space.runs import Run, search_points
+from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.study_plan import StudyPlan

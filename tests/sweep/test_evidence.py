@@ -10,8 +10,8 @@ from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import summarize
 from orchestrator.history.journal import Asked, Ended, read_journal, recall
 from orchestrator.home.directories import Home
-from orchestrator.report.words.explanation import how_sure
-from orchestrator.report.words.findings import evidence_words
+from orchestrator.report.sentences.explanation import how_sure
+from orchestrator.report.sentences.findings import evidence_text
 from orchestrator.search.base import requests_of
 from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.space.problem import searcher_of
@@ -121,4 +121,4 @@ def test_a_budget_that_never_could_decide_is_used_and_says_so(tmp_path: Path) ->
     result = run_here(spec(**limits), tmp_path)
     assert [mix.runs for mix in result.mixes] == [2, 2]
     assert result.mix("add+prod").shortfall == Shortfall(4, 0, from_start=True)
-    assert "it takes 4 more pairs that all agree, and the budget has room for none." in evidence_words(result)
+    assert "it takes 4 more pairs that all agree, and the budget has room for none." in evidence_text(result)

@@ -40,7 +40,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
         ({"script": {"environment": {"A": "{x}"}}}, "script.environment.A", "there is no placeholder {x}"),
         ({"script": {"environment": {"A=": "x"}}}, "script.environment.A=", "is not the name of an environment"),
         ({"script": {"config": {"a": ["{config}"]}}}, "script.config", "there is no placeholder {config}"),
-        ({"script": {"pattern": "("}}, "script.metrics", "give either metrics: or pattern:"),
+        ({"script": {"pattern": "("}}, "script.metrics", "specify either metrics: or pattern:"),
         ({"script": {"metrics": {"step": "iter"}}}, "script.metrics.accuracy", "must be a key"),
         ({"script": {"file": "metrics.jsonl"}}, "script.file", "must begin with {out}/"),
         ({"script": {"code": ["../train.py"]}}, "script.code", "must name files below the directory"),
@@ -52,7 +52,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
         ({"mixes": ["add", "add+max"]}, "mixes[1]", "unknown task 'max'"),
         ({"script": {"tasks": ["add", "prod", "max"]}, "mixes": ["add", "add+max"]}, "script.metrics", "'max', but no"),
         ({"floor": 10}, "floor", "must be a share"),
-        ({"family": "listops"}, "script", "give either family: or script:"),
+        ({"family": "listops"}, "script", "specify either family: or script:"),
     ],
 )
 def test_a_mistake_is_refused_with_its_place(

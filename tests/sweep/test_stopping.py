@@ -14,8 +14,8 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.history.journal import Begun, read_journal, to_line
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.report.words.findings import caveats
-from orchestrator.report.words.transitions import verdict_line
+from orchestrator.report.sentences.findings import caveats
+from orchestrator.report.sentences.transitions import verdict_line
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

@@ -15,7 +15,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.history import sweeps
 from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
-from orchestrator.report.words.findings import sentences
+from orchestrator.report.sentences.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.transition.types import Verdict

@@ -18,8 +18,9 @@ from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_outcome
 from orchestrator.record import mlflow_store
+from orchestrator.space.differences import differences
 from orchestrator.space.runs import Run
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.tuning_study import LEARNED_ACCURACY, learned_at
 from orchestrator.system.errors import SweepError
 from tests.scripted import events

@@ -21,7 +21,8 @@ from tests.chaos.ground import HEAD
 from tests.cli.program import ROOT, Ended, line, process
 from tests.home.test_trusted_code import BOARD, planted
 from trainables.contract import user_code
-from trainables.contract.user_code import files_of, folders_of, path_of_children
+from trainables.contract.user_code import path_of_children
+from trainables.contract.user_modules import files_of, folders_of
 
 OPTIONAL = ("ujson", "cython", "Cython", "sksparse", "scikits", "uarray", "brotli", "chardet", "uvloop", "backports")
 """Modules that libraries import if they are installed, and that are not."""

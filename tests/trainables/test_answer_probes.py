@@ -15,7 +15,7 @@ from tests.trainables.test_loaded import EASY, last_report
 from trainables.base import RunConfig
 from trainables.families.listops import ListOps
 from trainables.probes.base import Probed, load_probe
-from trainables.probes.mistakes import FEWEST, kept
+from trainables.probes.mistakes import FEWEST_MISTAKES, kept
 from trainables.probes.transformer_probe import LastSteps, last_steps
 
 PARITY, THIRDS = np.arange(6) % 2, np.arange(6) % 3
@@ -66,7 +66,7 @@ def test_guesses_respect_groups_only_by_chance(constant: bool) -> None:
 
 def test_few_mistakes_are_not_evidence() -> None:
     right = np.zeros(200, dtype=np.int64)
-    given = np.where(np.arange(200) < FEWEST - 1, 1, 0)
+    given = np.where(np.arange(200) < FEWEST_MISTAKES - 1, 1, 0)
     assert kept(given, right, GROUPINGS) == {}
 
 

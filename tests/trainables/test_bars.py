@@ -118,7 +118,7 @@ def test_a_sweep_of_a_script_has_a_bar(bar: dict[str, float], learned: set[int],
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learned": {"at_most": 1.0}}, "give either floor:, for accuracies, or learned:, for other numbers"),
+        ({"learned": {"at_most": 1.0}}, "specify either floor:, for accuracies, or learned:, for other numbers"),
         ({"learned": {"below": 1.0}, "floor": None}, "must be {at_least: NUMBER} or {at_most: NUMBER}"),
         ({"learned": 0.9, "floor": None}, "must be {at_least: NUMBER} or {at_most: NUMBER}; got 0.9"),
     ],

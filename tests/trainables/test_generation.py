@@ -37,7 +37,7 @@ def questions() -> list[list[Examples]]:
     return [list(joint.test.values()), list(alone.test.values())]
 
 
-def untrained(seed: int) -> generation.Continued:
+def untrained(seed: int) -> generation.ForwardWithPast:
     """Return two models with large random weights, which write different nonsense."""
     settings = ModelSettings(block=60, init=InitSettings(std=0.7))
     layout = layout_of(settings, 16, len(WORDS))

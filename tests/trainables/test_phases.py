@@ -15,7 +15,7 @@ from tests.trainables.stacks import SETTINGS, last_reports, losses, make_learner
 from trainables.base import RunConfig, SettingsError
 from trainables.contract.arms import Arm, Mix, Phase
 from trainables.families.listops import ListOps
-from trainables.transformer.architecture import PARTS
+from trainables.transformer.architecture import MODEL_PARTS
 from trainables.transformer.initialization import resized
 from trainables.transformer.learner import TransformerLearner
 
@@ -59,7 +59,7 @@ def test_a_phase_begins_with_the_weights_of_the_previous_one(donor: dict[str, ND
     assert not np.array_equal(own["token"], donor["token"])
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", MODEL_PARTS)
 def test_a_frozen_part_keeps_its_exact_values(part: str, donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
     left = first_left(begun(arm(frozen=(part,)), data_cache, donor))
     unchanged = {name for name in donor if np.array_equal(left[name], donor[name])}
@@ -101,7 +101,7 @@ def test_the_initial_weights_of_a_run_are_part_of_its_key() -> None:
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(SettingsError, match="'heads'") as refused:
         check_parts(FAMILY, arm(takes=("heads",)))
-    assert refused.value.allowed == ("all", *PARTS)
+    assert refused.value.allowed == ("all", *MODEL_PARTS)
 
 
 def widened(*takes: str, size: int | None = 16) -> RunConfig:

@@ -283,7 +283,7 @@ def test_without_a_state_a_run_begins_again(tmp_path: Path) -> None:
 
 
 def test_saving_needs_a_train_that_can_continue() -> None:
-    with pytest.raises(BrokenFamilyError, match=r"needs a train that can continue: give it a parameter resume=None"):
+    with pytest.raises(BrokenFamilyError, match=r"needs a train that can continue: add a parameter resume=None to it"):
         learner_of(SavesForNothing(SavesForNothing.Settings())).advance()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.report.answer import GivenUp, answer
-from orchestrator.report.words.findings import caveats, late_words
+from orchestrator.report.sentences.findings import caveats, late_text
 from orchestrator.search.base import Request
 from orchestrator.search.results import learned_runs
 from orchestrator.space.runs import Run
@@ -108,7 +108,7 @@ def test_late_learners_are_counted_and_said_by_mix() -> None:
     unknown = (
         "4 runs of add were given up early, and none of them was trained to the end to see whether it learned late."
     )
-    assert late_words("add", GivenUp(4, 0, 0), "learned") == unknown
+    assert late_text("add", GivenUp(4, 0, 0), "learned") == unknown
 
 
 def test_an_earlier_phase_trains_in_full() -> None:

@@ -80,7 +80,7 @@ def test_a_loss_that_is_not_finite_counts_as_divergence() -> None:
         ({"points": ((1, 0.5, np.array([0.5, 0.7])),)}, "accuracy on 'add' must be a number; it is ndarray array("),
         (
             {"points": ((1, 0.5, {"add": [0.5, 0.7], "prod": 0.5}),)},
-            "list [0.5, 0.7]; give one number, such as the mean",
+            "list [0.5, 0.7]; use one number, such as the mean",
         ),
         (
             {"points": ((1, torch.tensor([0.5, 0.7]), 0.5),)},

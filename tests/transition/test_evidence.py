@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
-from orchestrator.transition.e_value import Growth, growth_of, log_evidence, log_growth
+from orchestrator.transition.e_value import Growth, growth_of, log_evidence
 from orchestrator.transition.evidence import Block, Direction, Pair, counted_pairs, least_accuracy
 from trainables.base import Parameters
 
@@ -30,7 +30,7 @@ def compared(*pairs: Pair) -> Comparison:
 
 
 def log_evidence_of(direction: Direction, *pairs: Pair) -> float:
-    return float(log_evidence(log_growth(pairs)[direction])[-1])
+    return float(log_evidence(growth_of(pairs).of(direction))[-1])
 
 
 def test_starts_undecided_at_one_half() -> None:

@@ -7,20 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from orchestrator.transition.scaling import Place, Scaling, scaling
+from orchestrator.transition.scaling import PlacedTransition, Scaling, scaling
 from orchestrator.transition.types import Density
 
 SIZES = tuple(np.geomspace(4, 64, 97).tolist())
 
 
-def place(value: float, size: float, deviation: float = 0.05, above: float = 0.0, *, beyond: bool = False) -> Place:
+def place(
+    value: float, size: float, deviation: float = 0.05, above: float = 0.0, *, beyond: bool = False
+) -> PlacedTransition:
     """Return a transition at a value of the setting, with a normal posterior in ln size around ``size``."""
     weights = np.exp(-0.5 * ((np.log(SIZES) - math.log(size)) / deviation) ** 2)
     weights *= (1 - above) / weights.sum()
-    return Place(value, Density(SIZES, tuple(weights.tolist()), above), SIZES[-1], beyond)
+    return PlacedTransition(value, Density(SIZES, tuple(weights.tolist()), above), SIZES[-1], beyond)
 
 
-def law(*places: Place) -> Scaling:
+def law(*places: PlacedTransition) -> Scaling:
     result = scaling(places, np.random.default_rng(0))
     assert result is not None
     return result
@@ -45,7 +47,7 @@ def test_two_values_are_enough_for_a_slope() -> None:
 
 
 @pytest.mark.parametrize("third", [place(8, 60, above=0.9, beyond=True), place(8, 40, above=0.2)])
-def test_a_transition_possibly_beyond_the_sizes_gives_a_bound(third: Place) -> None:
+def test_a_transition_possibly_beyond_the_sizes_gives_a_bound(third: PlacedTransition) -> None:
     assert law(place(4, 8), place(6, 16), third).bounded
 
 
@@ -53,7 +55,7 @@ def test_a_transition_possibly_beyond_the_sizes_gives_a_bound(third: Place) -> N
     "places",
     [[place(6, 10)], [place(6, 10), place(6, 12)], [place(6, 10), place(12, 60, above=0.9, beyond=True)]],
 )
-def test_fewer_than_two_values_within_the_sizes_give_no_law(places: list[Place]) -> None:
+def test_fewer_than_two_values_within_the_sizes_give_no_law(places: list[PlacedTransition]) -> None:
     assert scaling(places, np.random.default_rng(0)) is None
 
 

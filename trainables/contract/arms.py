@@ -9,7 +9,7 @@ from functools import cached_property
 from trainables.contract.settings import SettingsError
 
 ALL = "all"
-"""Every part of a model."""
+"""Name that stands for every part of a model."""
 BUDGET = " x"
 """Separator before the budget in the text of an arm of one phase."""
 RECIPE = " @ "
@@ -77,10 +77,12 @@ class Mix:
 class Phase:
     """One phase of an arm's training.
 
-    ``share`` is its part of the arm's steps, in [0, 1]. ``takes`` names the parts of the model to take over from the
-    previous phase; the other parts start from new weights. Only weights are taken over: Adam's moments and the
-    learning-rate schedule, warm-up included, start again. ``frozen`` names the parts that do not train. ``size``
-    replaces the run's size, so that one donor serves runs of every size.
+    Attributes:
+        share: Its part of the arm's steps, in [0, 1].
+        takes: Parts of the model to take over from the previous phase. The other parts start from new weights. Only
+            weights are taken over: Adam's moments and the learning-rate schedule, warm-up included, start again.
+        frozen: Parts of the model that do not train.
+        size: Size that replaces the run's size, so that one donor serves runs of every size. None for the run's size.
     """
 
     mix: Mix
@@ -94,9 +96,11 @@ class Phase:
 class Arm:
     """A way to train a model of each size, in at least one phase; a sweep compares several.
 
-    The last phase's mix contains the target. ``budget`` multiplies the settings' training steps and examples.
-    ``recipe`` names the settings to train with, if a sweep has several. ``label`` is the name of the arm; with ``""``
-    the mixes of its phases name it.
+    Attributes:
+        phases: Phases in order. The mix of the last phase contains the target.
+        budget: Factor of the settings' training steps and examples.
+        recipe: Name of the settings to train with. Empty in a sweep of one recipe.
+        label: Name of the arm. If it is empty, the name consists of the mixes of the phases.
     """
 
     phases: tuple[Phase, ...]
@@ -161,10 +165,12 @@ class Arm:
 
     @property
     def plain_name(self) -> str:
+        """The name without the recipe."""
         return self.composition if self.budget == 1 else f"{self.composition}{BUDGET}{self.budget:.6g}"
 
     @property
     def composition(self) -> str:
+        """The name without the recipe and the budget."""
         return self.label or ", then ".join(phase.mix.name for phase in self.phases)
 
     def __str__(self) -> str:
@@ -172,8 +178,10 @@ class Arm:
 
 
 def as_named(text: str, names: Collection[str]) -> str:
-    """Return the name of the arm that a text spells (``add+max`` for ``max+add``). Leave ``names`` and other text
-    unchanged."""
+    """Return the name of the arm that a text spells: ``add+max`` for ``max+add``.
+
+    Return the text unchanged if it is one of the ``names`` or does not spell an arm.
+    """
     try:
         return text if text in names else Arm.parse(text).name
     except SettingsError:

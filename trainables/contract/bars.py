@@ -15,8 +15,8 @@ class Bar:
     """A number that a run's score must reach for the task to count as learned: ``{at_least: 0.9}``, or
     ``{at_most: 1.2}`` for a loss.
 
-    Evidence and curves of learning only know shares from 0 to 1. With a bar, a share is 1 if the score reaches the bar
-    and 0 otherwise. The score itself is the measure ``score_TASK``.
+    Evidence and curves of learning need shares from 0 to 1. With a bar, a share is 1 if the score reaches the bar and 0
+    otherwise. The score itself is the measure ``score_TASK``.
     """
 
     limit: float
@@ -38,14 +38,15 @@ class Bar:
         return f"{'at most' if self.is_upper else 'at least'} {self.limit:g}"
 
     def share(self, score: float) -> float:
-        """Return 1 if a score reaches the bar, otherwise 0; NaN reaches none."""
+        """Return 1 if a score reaches the bar, otherwise 0. NaN does not reach any bar."""
         return float(score <= self.limit if self.is_upper else score >= self.limit)
 
     def shares(self, scores: Mapping[str, float]) -> dict[str, float]:
+        """Return the share of each score, by task."""
         return {task: self.share(score) for task, score in scores.items()}
 
     def words(self, words: Words) -> Words:
-        """Return a family's words with those for shares at the bar."""
+        """Return a family's words, with the words for scores replaced."""
         return replace(words, score="success", final_score=f"success (score {self})")
 
     @staticmethod

@@ -20,12 +20,16 @@ from trainables.contract.files import write_whole
 
 
 class OtherStepError(ValueError):
-    """A checkpoint of runs that were begun by a training step that this device lacks. Another device can continue."""
+    """Raised if this device lacks the training step with which the runs of a checkpoint began. Another device can
+    continue them."""
 
 
 def computing_s(device: torch.device) -> float:
-    """Return the time of a clock that measures training, in seconds: with one CPU thread its CPU time, which other
-    programs do not affect, otherwise the wall-clock time after a GPU has finished its work."""
+    """Return the time of a clock that measures training, in seconds.
+
+    With one CPU thread it is the thread's CPU time, which other programs do not affect. Otherwise it is the wall-clock
+    time, on a GPU after the GPU has finished its work.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         return time.perf_counter()
@@ -41,7 +45,9 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[s
 def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors (on the CPU) and notes of a checkpoint that contains the runs with these keys.
 
-    Raises ``FileNotFoundError`` without a checkpoint, and ``ValueError`` if it lacks one of the runs.
+    Raises:
+        FileNotFoundError: There is no checkpoint.
+        ValueError: The checkpoint lacks one of the runs.
     """
     if not path.exists():
         raise FileNotFoundError(path)

@@ -21,16 +21,15 @@ from trainables.contract.simple import SimpleFamily, SimpleLearner
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Sizes to try, in this order, by default."""
 CLOSE = 1e-3
-"""Largest relative difference between a run's first losses alone and in a stack, which sums products in another
+"""Largest relative difference between a run's first losses alone and in a stack. A stack sums products in another
 order."""
-
 MOMENT_S = 1e-6
-"""Seconds in which a learner trains one step, or none."""
+"""Seconds in which a learner trains at most one step."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A family, the arms and sizes to train it on, and a directory for data and checkpoints."""
+    """A family, the arms and sizes with which to train it, and a directory for data and checkpoints."""
 
     family: Family
     arms: tuple[Arm, ...]
@@ -39,6 +38,7 @@ class Case:
     directory: Path
 
     def run(self, seed: int = 0, size: int | None = None, arm: int = 0) -> RunConfig:
+        """Return a run, by default at the first size. ``arm`` is the index of its arm."""
         return self.family.config(self.arms[arm], size or self.sizes[0], seed)
 
     def stack(self) -> list[RunConfig]:
@@ -51,8 +51,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check: ``wrong`` is ``""`` if it passed, and ``skipped`` the reason if it did not apply. ``notes``
-    are lines for the user."""
+    """Result of a check.
+
+    Attributes:
+        wrong: Why the check failed. Empty if it passed.
+        skipped: Why the check did not apply. Empty if it did.
+        notes: Lines for the user.
+    """
 
     name: str
     wrong: str = ""
@@ -65,10 +70,10 @@ class Skipped(Exception):  # noqa: N818 - not an error of the family
 
 
 def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) -> Case:
-    """Return the case for a family: its first task alone and, if it has two, its first two together.
+    """Return the case for a family: its first task alone and, if it has several, its first two tasks together.
 
     Without ``sizes``, take the first two of :data:`SIZES` that the family accepts. Raises :class:`BrokenFamilyError` if
-    it has no usable task or size.
+    the family has no usable task or size.
     """
     tasks = family.tasks()
     if not isinstance(tasks, tuple) or not tasks or not all(isinstance(task, str) and task for task in tasks):
@@ -110,7 +115,9 @@ def _settings(case: Case) -> None:
     _require(is_dataclass(kind), f"Settings must be a dataclass; it is {kind!r}")
     _require(kind.__dataclass_params__.frozen, "Settings must be frozen: @dataclass(frozen=True)")
     run = pickle.loads(pickle.dumps(case.run()))
-    _require(run == case.run(), "a run must stay equal through pickle, which sends it to workers: give Settings __eq__")
+    _require(
+        run == case.run(), "a run must stay equal through pickle, which sends it to workers: define __eq__ in Settings"
+    )
 
 
 def _numbers(case: Case) -> None:
@@ -148,7 +155,8 @@ def _keys(case: Case) -> None:
 
 
 def _budget(case: Case) -> None:
-    arm, size = case.arms[0], case.sizes[0]
+    arm = case.arms[0]
+    size = case.sizes[0]
     once, twice = (case.family.steps(case.family.config(replace(arm, budget=factor), size, 0)) for factor in (1, 2))
     _require(twice == 2 * once, f"scaled(2, 2) must double steps(); {once} became {twice}")
 
@@ -171,10 +179,11 @@ def _stacked(case: Case) -> None:
     if len(runs) == 1:
         raise Skipped("the family trains every run alone (stacks = False)")
     alone = [_first_losses(case, [run])[0] for run in runs]
-    for seed, (one, other) in enumerate(zip(alone, _first_losses(case, runs), strict=True)):
+    for seed, (loss, stacked) in enumerate(zip(alone, _first_losses(case, runs), strict=True)):
+        are_nan = loss != loss and stacked != stacked
         _require(
-            (one != one and other != other) or abs(one - other) <= CLOSE * max(1.0, abs(one)),
-            f"seed {seed} has the loss {one:g} alone and {other:g} in a stack; other runs must not affect it",
+            are_nan or abs(loss - stacked) <= CLOSE * max(1.0, abs(loss)),
+            f"seed {seed} has the loss {loss:g} alone and {stacked:g} in a stack; other runs must not affect it",
         )
 
 
@@ -189,15 +198,15 @@ def _resumed(case: Case) -> str:
     with closing(case.learner(runs)) as learner, closing(case.learner(runs)) as again:
         if any(report.outcome for report in validator.check(learner.advance())):
             raise Skipped("its runs end at their first evaluation, so nothing remains to continue")
-        learner.train_for(MOMENT_S)  # If it can, up to between two evaluations.
+        learner.train_for(MOMENT_S)  # Stops between two evaluations if the learner can.
         learner.save(directory)
         again.restore(directory)
         expected = _to_the_end(learner, validator)
         resumed = _to_the_end(again, ReportValidator(case.family, runs))
     for index, ended in expected.items():
-        # Losses are left out because they may be NaN.
+        # Losses are not compared, because they may be NaN.
         scores = [[(point.step, point.accuracy) for point in points] for points, _ in (ended, resumed[index])]
-        steps = [", ".join(str(step) for step, _ in one) or "none" for one in scores]
+        steps = [", ".join(str(step) for step, _ in points) or "none" for points in scores]
         final = ended[1].accuracy
         other = resumed[index][1].accuracy
         rule = f"run {index} must continue from its checkpoint as if it had not stopped"
@@ -207,14 +216,16 @@ def _resumed(case: Case) -> str:
 
 
 def _resumed_simply(case: Case) -> str:
-    """Check that a run continues from the state that it has saved. Other numbers than without a kill are allowed, as
-    not every model can be continued exactly."""
+    """Check that a run continues from the state that it has saved.
+
+    Its numbers may differ from those of an undisturbed run, because not every model can be continued exactly.
+    """
     run = case.run()
     directory = case.directory / "checkpoint"
     validator = ReportValidator(case.family, [run])
     with closing(case.learner([run])) as learner, closing(case.learner([run])) as again:
-        assert isinstance(learner, SimpleLearner), "a simple family has a learner of its own"
-        assert isinstance(again, SimpleLearner), "a simple family has a learner of its own"
+        assert isinstance(learner, SimpleLearner), "a simple family makes simple learners"
+        assert isinstance(again, SimpleLearner), "a simple family makes simple learners"
         steps: list[int] = []
         while len(steps) < 2 or not learner.has_state:
             [report] = validator.check(learner.advance())
@@ -281,4 +292,4 @@ CHECKS: dict[str, Callable[[Case], str | None]] = {
     "a run in a stack equals the run alone": _stacked,
     "a run continues from its checkpoint": _resumed,
 }
-"""The checks, named by the property that they verify, quick checks first. A check may return notes for the user."""
+"""The checks by the property that they verify, quick checks first. A check may return notes for the user."""

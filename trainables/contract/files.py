@@ -10,8 +10,8 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
-    Devices and links, such as ``/dev/stdout``, are kept and written in place. Raises ``OSError`` with the path, which
-    Python omits when a write fails.
+    A device or link, such as ``/dev/stdout``, is kept and written in place. Raises ``OSError`` with the path. Python
+    itself omits the path when a write fails.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -20,8 +20,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def replace_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file, link or pipe atomically by a file with this content, as :func:`write_whole`. A link is never
-    followed, not even one that another user puts there during the call."""
+    """Replace a file, link or pipe atomically by a file with this content.
+
+    A link is never followed, not even a link that another user creates during the call. Raises ``OSError`` with the
+    path.
+    """
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +39,7 @@ def replace_whole(path: Path, content: str | bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are on disk; a power failure can lose either."""
+    """Wait until a file, or the entries of a directory, are on disk. Otherwise a power failure could lose them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Names that a Python file imports, and folders that it adds to Python's search path, as far as its text says so."""
+"""Names that a Python file imports, and folders that it adds to Python's search path, found by reading its text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "run_path": 
 """Functions that import a file by its path, with the position of the path."""
 ADDING = frozenset({"append", "extend", "insert"})
 """Methods that add to a list."""
-LISTED = "__all__"
-"""List of the modules of a package that ``from package import *`` imports."""
+EXPORTS = "__all__"
+"""Name of the list of a package's modules that ``from package import *`` imports."""
 
 
 class Imports(NamedTuple):
-    """What a Python file may import.
+    """Possible imports of a Python file.
 
     Attributes:
         names: Modules, and the packages around them.
-        folders: Folders that the file adds to Python's search path, or imports a file from. They are relative to the
-            file's folder or to one above it.
+        folders: Folders that the file adds to Python's search path, or from which it imports a file. They are relative
+            to the file's folder or to a folder above it.
     """
 
     names: frozenset[str]
@@ -34,8 +34,11 @@ class Imports(NamedTuple):
 
 
 def imports_of(file: Path, name: str) -> Imports:
-    """Return what a Python file, the module ``name``, may import, the packages around it among them. Of a name that is
-    computed, only the packages before the computed part are known."""
+    """Return the possible imports of a Python file, which is the module ``name``.
+
+    They include the packages around the module. If a name is computed, only the packages before the computed part are
+    known.
+    """
     if file.suffix != ".py":
         return Imports(frozenset(_around(name)))
     status = file.stat()
@@ -44,7 +47,7 @@ def imports_of(file: Path, name: str) -> Imports:
 
 @lru_cache(maxsize=1024)
 def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
-    """Return :func:`imports_of` a file in this ``state``, by which a changed file is read again."""
+    """Return the possible imports of a file. ``state`` changes with the file, so a changed file is read again."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -55,14 +58,13 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
     names = {*_around(name), *_names_in_statements(tree, own), *(Path(path).stem for path in paths)}
     if is_package:
         names |= {f"{name}.{listed}" for listed in _listed(tree)}
-    around = {outer for one in names for outer in _around(one)}
+    around = {outer for inner in names for outer in _around(inner)}
     folders = {*_added_folders(tree), *(path.rpartition("/")[0] for path in paths)}
     return Imports(frozenset(filter(_can_be_a_file, names | around)), frozenset(folders))
 
 
 def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
-    """Yield the modules that statements and calls name in a file with these values of ``__name__`` and
-    ``__package__``."""
+    """Yield the modules that statements and calls of a file name. ``own`` has its ``__name__`` and ``__package__``."""
     functions = {*IMPORTING, *_other_names(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -101,7 +103,7 @@ def _last_name(value: ast.AST) -> str:
 
 
 def _name_of_call(call: ast.Call, own: Mapping[str, str]) -> str:
-    """Return the module that a call imports, or "" if its name is computed."""
+    """Return the module that a call imports, or an empty string if its name is computed."""
     values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("name", "mod_name"))]
     anchors = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "package")]
     written = _name_in(values[0], own) if values else ""
@@ -110,14 +112,16 @@ def _name_of_call(call: ast.Call, own: Mapping[str, str]) -> str:
 
 
 def _name_in(value: ast.expr, own: Mapping[str, str]) -> str:
-    """Return the name that an expression stands for. Of a computed name (``f"plugins.{name}"``), return the packages
-    before the computed part."""
+    """Return the name that an expression stands for.
+
+    If the name is computed (``f"plugins.{name}"``), return the packages before the computed part.
+    """
     text, is_whole = _beginning(value, own)
     return text if is_whole else text.rpartition(".")[0]
 
 
 def _beginning(value: ast.expr, own: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the text at the beginning of an expression, and whether that is all of it."""
+    """Return the text at the beginning of an expression, and True if it is the whole expression."""
     match value:
         case ast.Constant(value=str(text)):
             return text, True
@@ -141,11 +145,11 @@ def _beginning(value: ast.expr, own: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _listed(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts in :data:`LISTED`."""
-    values = [value for targets, value in _assignments(tree) if LISTED in map(_last_name, targets)]
+    """Yield the texts in :data:`EXPORTS`."""
+    values = [value for targets, value in _assignments(tree) if EXPORTS in map(_last_name, targets)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
-            values += node.args if _last_name(node.func.value) == LISTED else []
+            values += node.args if _last_name(node.func.value) == EXPORTS else []
     for value in values:
         yield from _texts(value, {})
 
@@ -155,7 +159,7 @@ def _imported_paths(tree: ast.AST) -> Iterator[str]:
     known = _values_of_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (position := FROM_A_FILE.get(_last_name(node.func))) is not None:
-            keywords = [one.value for one in node.keywords if one.arg in ("location", "path", "path_name")]
+            keywords = [keyword.value for keyword in node.keywords if keyword.arg in ("location", "path", "path_name")]
             path = _path_in([*node.args[position : position + 1], *keywords], known)
             if path.endswith(".py"):
                 yield path
@@ -169,7 +173,7 @@ def _added_folders(tree: ast.AST) -> Iterator[str]:
             yield from (_path_in([value], known) for value in _elements(node.args[-1:]))
     for targets, value in _assignments(tree):
         if any(_is_search_path(target) for target in targets):
-            yield from (_path_in([one], known) for one in _elements([value]))
+            yield from (_path_in([element], known) for element in _elements([value]))
 
 
 def _adds_to_search_path(function: ast.expr) -> bool:
@@ -188,20 +192,22 @@ def _elements(values: list[ast.expr]) -> Iterator[ast.expr]:
 
 
 def _values_of_names(tree: ast.AST) -> dict[str, ast.expr]:
-    """Return what a file assigns to its names, for paths that it puts together in several steps."""
+    """Return the values that a file assigns to its names. Paths may be put together in several steps."""
     return {name: value for targets, value in _assignments(tree) for name in map(_last_name, targets) if name}
 
 
 def _path_in(values: list[ast.expr], known: Mapping[str, ast.expr]) -> str:
-    """Return the texts in an expression as a relative path, without the steps up at its beginning."""
+    """Return the texts in an expression as a relative path, without ``..`` at its beginning."""
     unread = dict(known)
     parts = normpath("/".join(text for value in values for text in _texts(value, unread))).split("/")
     return "/".join(part for part in parts if part not in ("", ".", "..") and "\0" not in part)
 
 
 def _texts(value: ast.AST, unread: dict[str, ast.expr]) -> Iterator[str]:
-    """Yield the texts in an expression, and in the values of its names that are ``unread``, in their order. Every name
-    is read once, because names may depend on each other."""
+    """Yield the texts in an expression, in order. Names that are ``unread`` are replaced by the texts in their values.
+
+    Every name is read only once, because names may depend on each other.
+    """
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         yield value.value
     elif isinstance(value, ast.Name) and value.id in unread:
@@ -216,7 +222,10 @@ def _can_be_a_file(name: str) -> bool:
 
 
 def _absolute(name: str, package: str) -> str:
-    """Return a name that may begin with dots as seen from a package, or "" if it leads out of all packages."""
+    """Return the absolute form of a name that may begin with dots, relative to a package.
+
+    Return an empty string if the name leads out of all packages.
+    """
     if not name.startswith("."):
         return name
     try:

@@ -1,7 +1,8 @@
 """Global modes of libraries, such as ``torch.no_grad()``, kept apart between a generator and the rest of the program.
 
-A generator that yields inside a ``with`` block leaves the block's mode on while it waits, for every other run of the
-process. So each step runs with the generator's own modes, and the program's are restored after it.
+If a generator yields inside a ``with`` block, the mode of the block stays on while the generator waits. It would affect
+every other run of the process. So each step runs with the generator's own modes, and the program's modes are restored
+after it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-"""How to read and to write a mode."""
+"""Functions that read and write a mode."""
 
 
 def apart(points: Iterator[T]) -> Iterator[T]:
     """Yield the values of a generator with its modes kept apart.
 
     Modes in context variables (numpy's ``errstate``, ``decimal``) are kept apart for any library. Torch and
-    ``warnings`` do not use them, so theirs are listed here.
+    ``warnings`` do not use them, so their modes are listed here.
     """
     context = copy_context()
     own = _Modes()
@@ -41,7 +42,7 @@ def apart(points: Iterator[T]) -> Iterator[T]:
 
 
 class _Modes:
-    """The modes of a generator, in force during a ``with`` block. They begin as those of the program."""
+    """The modes of a generator, in force during a ``with`` block. At first they equal the program's modes."""
 
     def __init__(self) -> None:
         self._own: list[Any] | None = None
@@ -77,7 +78,7 @@ class _Modes:
 
 
 def _settings() -> list[Setting]:
-    """Return the modes that are not in context variables. Those of torch come last, once it is imported."""
+    """Return the modes that are not in context variables. Modes of torch come last, once it is imported."""
     settings: list[Setting] = [(lambda: list(warnings.filters), _filter_warnings)]
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "set_autocast_dtype"):  # It may be half imported.
@@ -109,7 +110,8 @@ def _settings() -> list[Setting]:
         (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     ]
     for device in ("cpu", "cuda"):
-        is_on, dtype = partial(torch.is_autocast_enabled, device), partial(torch.get_autocast_dtype, device)
+        is_on = partial(torch.is_autocast_enabled, device)
+        dtype = partial(torch.get_autocast_dtype, device)
         settings += [(is_on, partial(torch.set_autocast_enabled, device))]
         settings += [(dtype, partial(torch.set_autocast_dtype, device))]
     return settings

@@ -1,11 +1,12 @@
-"""Classes that a search space names: ``package.module:Class``, or a short name of one in this repository."""
+"""Classes that a search space names: ``package.module:Class``, or the short name of a class in this repository."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_code import NameTakenError, import_code, unnamed_file, unused_file
+from trainables.contract.user_code import NameTakenError, import_code, unused_file
+from trainables.contract.user_modules import unnamed_file
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
@@ -15,7 +16,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
-        message = f"there is no {kind} {name!r}; give a built-in name or package.module:Class"
+        message = f"there is no {kind} {name!r}; write a built-in name or package.module:Class"
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = import_code(module_name)
@@ -30,7 +31,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 
 
 def not_imported(name: str, module_name: str, error: BaseException, *, kind: str, key: str) -> SettingsError:
-    """Return the error for a module that raised ``error`` when it was imported."""
+    """Return the error for a module that raised ``error`` when it was imported, with a remedy if one is known."""
     why = f"{type(error).__name__}: {error}"
     if isinstance(error, NameTakenError):
         why = str(error)

@@ -19,7 +19,7 @@ CHECKPOINT = "reported.json"
 class PointLearner(Learner):
     """Reports the points of one run. After :meth:`restore` it reports nothing up to the saved step.
 
-    Whether training itself begins again or continues is the matter of :meth:`_train`.
+    :meth:`_train` decides whether training itself begins again or continues.
     """
 
     def __init__(self, family: Family, run: RunConfig) -> None:
@@ -31,8 +31,10 @@ class PointLearner(Learner):
 
     @abstractmethod
     def _train(self) -> Generator[Report]:
-        """Yield a report for each new point, then one with the outcome. Nothing runs before the first report is
-        wanted, so that attributes may be set until then."""
+        """Yield a report for each new point, then a report with the outcome.
+
+        It is a generator, so nothing runs before the first report is requested. Attributes may be set until then.
+        """
 
     def advance(self) -> list[Report]:
         return list(islice(self._reports, 1))

@@ -1,7 +1,7 @@
 """Validation of the reports of a family's learner, before anything uses them.
 
-A user's family may score in percent, leave out a task or never end. Such a report raises an error that names the
-family; it is not an outcome of a run. Numpy numbers become Python numbers, because a journal stores JSON.
+A user's family may score in percent, omit a task or never end. Such a report raises an error that names the family. It
+is not an outcome of a run. Numpy numbers become Python numbers, because a journal stores JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class ReportValidator:
         self._open = set(range(len(self._runs)))
 
     def check(self, reports: Any) -> list[Report]:
-        """Return the reports with numpy numbers converted to Python's. Raises :class:`BrokenFamilyError`."""
+        """Return the reports with numpy numbers converted to Python's.
+
+        Raises :class:`BrokenFamilyError` if a report breaks the contract.
+        """
         self._require(
             isinstance(reports, list) and all(isinstance(report, Report) for report in reports),
             f"advance() must return a list of Report; it returned {shortened(reports)}",
@@ -56,11 +59,13 @@ class ReportValidator:
         index = report.index
         run = self._runs[report.index]
         where = f"run {index} (mix {run.label}, {self._family.size_axis} {run.size}, seed {run.seed}): its"
-        evaluation, outcome = report.evaluation, report.outcome
+        evaluation = report.evaluation
+        outcome = report.outcome
         ends = evaluation is not None or outcome is not None
         self._require(ends, f"{where} report has neither an evaluation nor an outcome")
         if evaluation is not None:
-            evaluation, before = self._evaluation(evaluation, run, where), self._steps[index]
+            evaluation = self._evaluation(evaluation, run, where)
+            before = self._steps[index]
             rule = f"step {evaluation.step} follows step {before}; steps must increase"
             self._require(evaluation.step > before, f"{where} {rule}")
             self._steps[index] = evaluation.step
@@ -133,7 +138,7 @@ class ReportValidator:
         value = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
         real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
         several = isinstance(value, list | tuple) or getattr(value, "shape", ()) != ()
-        hint = "; give one number, such as the mean" if several else ""
+        hint = "; use one number, such as the mean" if several else ""
         self._require(real, f"{where} must be a number; it is {shortened(value)}{hint}")
         return float(value)
 

@@ -22,12 +22,15 @@ KEY_DIGITS = 16
 class RunConfig:
     """One run: a mix, a size, a seed, and every setting that changes its mathematics.
 
-    ``settings`` is the family's frozen dataclass and includes the run's budget. The key omits ``arm``, which is only
-    a name. It also omits device, stack, retries and target, which change a result at most by floating-point rounding.
+    The key of a run omits ``arm``, which is only a name. It also omits device, stack, retries and target, which change
+    a result at most by floating-point rounding.
 
-    ``start`` names the run whose weights this run continues from; ``frozen`` names the parts of the model that do not
-    train. ``until`` ends the run early; the engine applies it and families ignore it. ``salt`` changes only the key, so
-    that an equal earlier run is not reused.
+    Attributes:
+        settings: The family's frozen dataclass. It includes the run's budget.
+        start: Run from whose weights this run continues, or None for new weights.
+        frozen: Parts of the model that do not train.
+        until: Rule that ends the run early, or None. The engine applies it, and families ignore it.
+        salt: Text that changes only the key, so that an equal earlier run is not reused.
     """
 
     mix: Mix
@@ -94,6 +97,7 @@ class Until:
     accuracy: float
 
     def reached(self, evaluation: Evaluation) -> bool:
+        """Return True if an evaluation ends the run."""
         return evaluation.accuracy[self.task] >= self.accuracy
 
 
@@ -107,11 +111,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
+    """One point of a learning curve, on the validation part of the held-out data.
 
-    ``loss`` is the mean training loss since the previous evaluation, in the family's unit (nats per token for a
-    language model). ``accuracy`` maps each task of the mix to a share in [0, 1]. ``measures`` are further numbers to
-    plot, by name (a gradient's norm, parts of the loss).
+    Attributes:
+        step: Number of optimizer steps so far.
+        loss: Mean training loss since the previous evaluation, in the family's unit (nats per token for a language
+            model).
+        accuracy: Share in [0, 1] for each task of the mix.
+        measures: Further numbers to plot, by name (a gradient's norm, parts of the loss).
     """
 
     step: int
@@ -121,7 +128,7 @@ class Evaluation:
 
 
 def settled_measure(task: str) -> str:
-    """Return the name of the measure that says whether a settled task was learned: 1, or 0 if it was given up."""
+    """Return the name of a measure of a settled task: 1 if the task was learned, 0 if it was given up."""
     return f"settled_{task}"
 
 
@@ -129,13 +136,16 @@ def settled_measure(task: str) -> str:
 class Outcome:
     """Result of a run.
 
-    ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]. ``floor`` maps
-    it to the score of the best constant answer on the same data; a diverged run has ``accuracy`` equal to ``floor``.
-    Both are empty if the run ended because of ``until``. ``measures`` are further numbers to record: ``seconds`` of
-    training, by which searchers weigh sizes, ``test_examples_add``, ``test_cases_add``, ... Of a run that ended early
-    because its outcome was settled, :func:`settled_measure` says for each settled task whether it was learned.
-    ``error`` is the traceback of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters)
-    of all training and test data, or ``""`` without data.
+    Attributes:
+        accuracy: Score of each task of the mix on the test part of the held-out data, in [0, 1]. A diverged run has the
+            ``floor``. It is empty for a failed run, and for a run that ended because of ``until``.
+        floor: Score of the best constant answer on the same data, by task. Empty for a run that ended because of
+            ``until``.
+        measures: Further numbers to record: ``seconds`` of training, by which searchers weigh sizes,
+            ``test_examples_add``, ``test_cases_add``, ... If the run ended early because its outcome was settled, it
+            has a :func:`settled_measure` for each settled task.
+        error: Traceback of a failed run.
+        data: Hash of all training and test data, at most 36 characters. Empty if there are no data.
     """
 
     status: Status
@@ -148,12 +158,12 @@ class Outcome:
     data: str = ""
 
     def settled(self, task: str) -> bool | None:
-        """Return whether a settled task was learned (True) or given up (False), or None if it was not settled."""
+        """Return True if a settled task was learned, False if it was given up, None if it was not settled."""
         value = self.measures.get(settled_measure(task))
         return None if value is None else bool(value)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary of plain JSON values; :meth:`from_json` is its inverse."""
+        """Return a dictionary of plain JSON values. :meth:`from_json` is the inverse."""
         return asdict(self) | {"status": self.status.value}
 
     @classmethod
@@ -167,9 +177,12 @@ class Outcome:
 class Report:
     """Report on one run of a stack after the stack trained to its next evaluation.
 
-    ``index`` is the run's place in the stack as it was built. ``outcome``, ``arrays`` and ``weights`` are set once,
-    when the run ends. ``arrays`` are for probes, by the family's names; ``weights`` are the model's parameters by name.
-    ``output`` is text that the run has printed, of bounded size, to keep with it.
+    Attributes:
+        index: Index of the run in the stack as it was built.
+        outcome: Result of the run, set once, when the run ends.
+        arrays: Arrays for probes, by the family's names, set when the run ends.
+        weights: The model's parameters by name, set when the run ends.
+        output: Text that the run has printed, of bounded size, to keep with the run.
     """
 
     index: int
@@ -182,7 +195,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Counts of trainable parameters: ``total``, and ``core`` without those that depend only on the data's form."""
+    """Counts of trainable parameters: ``total``, and ``core`` without parameters that depend only on the data's
+    form."""
 
     total: float
     core: float

@@ -1,7 +1,7 @@
 """Settings of a family: errors about them, and the plain values in run keys.
 
-Declare a new setting of an old family as ``field(default=..., metadata=ADDED_LATER)``. Its default must compute what
-the family computed before. At its default the setting is left out, so runs keep their keys and stacks their ids.
+Declare a new setting of an old family as ``field(default=..., metadata=ADDED_LATER)``. With its default, the family
+must compute the same as before. Run keys omit the setting at its default, so runs keep their keys and stacks their ids.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 class SettingsError(ValueError):
     """Raised for an unusable setting.
 
-    ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``. ``allowed``
-    lists the allowed values if they can be listed; callers name the nearest.
+    Attributes:
+        key: Dotted path of the setting inside the family's settings (``task.modulus``), or an empty string.
+        given: The value that was given, as text.
+        allowed: The allowed values, if they can be listed. Messages then contain the nearest one.
     """
 
     def __init__(self, message: str, *, key: str = "", given: str = "", allowed: Sequence[str] = ()) -> None:
@@ -44,9 +46,10 @@ def digest_of(described: Any) -> str:
 
 
 def described_fields(settings: Any) -> dict[str, Any]:
-    """Return the fields of a settings dataclass as plain values, without fields added later at their default.
+    """Return the fields of a settings dataclass as plain values. Omit fields that were added later if they have their
+    default.
 
-    A nested dataclass is described the same way, or by its ``described()`` method if it has one.
+    A nested dataclass is described in the same way, or by its ``described()`` method if it has one.
     """
     described = asdict(settings)
     for field in fields(settings):

@@ -1,6 +1,6 @@
 """The shortest form of a family: one method that trains a model and yields points of its learning curve.
 
-README.md has an example. Everything else of :class:`Family` has a default. Runs train one at a time, so ``train`` may
+README.md has an example. All other members of :class:`Family` have defaults. Runs train one at a time, so ``train`` may
 seed a global random generator. A killed run starts again at its first step, unless ``train`` has a parameter
 ``resume``.
 """
@@ -27,7 +27,7 @@ from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, Ru
 from trainables.contract.settings import require
 
 if TYPE_CHECKING:
-    from trainables.contract.states import Snapshot
+    from trainables.contract.states import StateCopy
 
 Accuracy = SupportsFloat | Mapping[str, SupportsFloat]
 """Share of right answers in [0, 1], the same for all tasks of a run or by task name."""
@@ -54,10 +54,10 @@ class SimpleSettings:
 
 
 @dataclass
-class Handed:
-    """What the ``train`` of one run has handed over so far: its last state, and what to keep with the run."""
+class TrainOutput:
+    """Output of the ``train`` of one run so far: its last state, and the weights and arrays to keep with the run."""
 
-    state: Snapshot | None = None
+    state: StateCopy | None = None
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -81,58 +81,64 @@ class SimpleFamily(Family):
     """Accuracy of the best constant answer; the score of a run that diverges."""
     learned: ClassVar[Mapping[str, float] | None] = None
     """The bar of scores that are not accuracies: ``{"at_least": 0.9}``, or ``{"at_most": 1.2}`` for a loss. ``train``
-    then yields any numbers in place of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
+    then yields any numbers instead of accuracies. A run scores 1 if it reaches the bar and 0 otherwise."""
     device: str = "cpu"
     """The torch device to train on (``cpu``, ``cuda``)."""
-    _handed: Handed | None = None
+    _output: TrainOutput | None = None
     """Set for the one run that an instance trains."""
 
     @abstractmethod
     def train(self, tasks: Mapping[str, float], size: int, seed: int, settings: Any) -> Iterator[Point]:
         """Train one model and yield ``(step, loss, accuracy)`` at each evaluation.
 
-        The last accuracy is the score of the run. Stop early by returning; stop at ``settings.steps`` at the latest.
-        A loss that is not finite ends the run as diverged. Take all randomness from ``seed``. ``tasks`` maps each task
-        to its share of the training data (shares sum to 1); ``size`` is in units of ``size_axis``.
+        The last accuracy is the score of the run. To stop early, return. Stop at ``settings.steps`` at the latest. A
+        loss that is not finite ends the run as diverged. Take all randomness from ``seed``.
 
         With a fifth parameter, ``resume=None``, a killed run can continue: it gets the last state that was passed to
         :meth:`save`, or None at its first start.
+
+        Args:
+            tasks: Each task's share of the training data. Shares sum to 1.
+            size: Size of the model, in units of ``size_axis``.
+            seed: Seed of all randomness.
+            settings: Instance of ``Settings``.
         """
 
     def save(self, state: Any) -> None:
-        """Hand over the state of training, from which a killed run continues: tensors, arrays, numbers, text, None, and
-        dicts, lists and tuples of these. ``train`` gets it back as ``resume``, with tensors on the CPU.
+        """Save the state of training, from which a killed run continues.
 
-        The state is copied, and the last one counts. It reaches the disk with the next checkpoint
-        (``resources.checkpoint_every_s``).
+        A state may have tensors, arrays, numbers, text, None, and dicts, lists and tuples of these. ``train`` gets it
+        back as ``resume``, with tensors on the CPU. The state is copied, and replaces the previous state. It is written
+        to disk with the next checkpoint (``resources.checkpoint_every_s``).
         """
         from trainables.contract.states import StateError, snapshot  # Imports torch.
 
         if not self.resumes:
-            raise StateError("self.save(state) needs a train that can continue: give it a parameter resume=None")
+            raise StateError("self.save(state) needs a train that can continue: add a parameter resume=None to it")
         copied = snapshot(state)
-        if self._handed is not None:
-            self._handed.state = copied
+        if self._output is not None:
+            self._output.state = copied
 
     def keep(self, *, weights: Mapping[str, Any] | None = None, arrays: Mapping[str, Any] | None = None) -> None:
-        """Keep tensors or arrays with the run, by name. They are copied, and the last call counts for each kind.
+        """Keep tensors or arrays with the run, by name. They are copied, and replace those of the previous call.
 
-        Probes read ``arrays``: those of embeddings need one named ``embedding``, with a row per item. ``weights``, such
-        as ``model.state_dict()``, are passed to :meth:`load`.
+        Probes read ``arrays``. Probes of embeddings need an array named ``embedding``, with a row per item.
+        ``weights``, such as ``model.state_dict()``, are passed to :meth:`load`.
         """
         from trainables.contract.states import kept_arrays
 
-        for what, given in (("weights", weights), ("arrays", arrays)):
-            if given is not None:
-                copied = kept_arrays(given, what)
-                if self._handed is not None:
-                    setattr(self._handed, what, copied)
+        for kind, values in (("weights", weights), ("arrays", arrays)):
+            if values is not None:
+                copied = kept_arrays(values, kind)
+                if self._output is not None:
+                    setattr(self._output, kind, copied)
 
     def parameter_count(self, size: float) -> float:
         """Return the number of trainable parameters, by default the size. ``size`` may be fractional.
 
-        It belongs to the size alone, because a pair compares two mixes at one size. If mixes need models of different
-        counts at one size, such as a head for each task, do not override it: answers then compare sizes.
+        It must depend only on the size, because a pair compares two mixes at the same size. If models of the same size
+        have different counts in different mixes, for example a head for each task, do not override this method. Answers
+        then compare sizes.
         """
         return size
 
@@ -147,7 +153,7 @@ class SimpleFamily(Family):
                 raise TypeError(f"{cls.__name__}.task_names must be a tuple of names such as ('add',); it is {names!r}")
             kind: Any = cls.Settings
             frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009 - not in its type
-            if not frozen or "steps" not in {one.name for one in fields(kind)}:
+            if not frozen or "steps" not in {field.name for field in fields(kind)}:
                 raise TypeError(f"{cls.__name__}.Settings must be a frozen dataclass with a whole number `steps`")
             cls.resumes = "resume" in inspect.signature(cls.train).parameters
         has_words = "words" in vars(cls)
@@ -159,7 +165,7 @@ class SimpleFamily(Family):
 
     @classmethod
     def _checked_bar(cls) -> Bar | None:
-        """Return the bar of scores. Raises ``TypeError`` for a wrong one."""
+        """Return the bar of scores, or None if scores are accuracies. Raises ``TypeError`` for an invalid bar."""
         if cls.learned is None:
             return None
         try:
@@ -178,7 +184,7 @@ class SimpleFamily(Family):
         return Parameters(count, count)
 
     def scaled(self, steps: float, examples: float) -> Any:
-        """Scale only the steps; ``train`` decides how many examples a step sees."""
+        """Scale only the steps. ``train`` decides how many examples a step sees."""
         return self.settings if steps == 1 else replace(self.settings, steps=max(1, round(self.settings.steps * steps)))
 
     def steps(self, run: RunConfig) -> int:
@@ -213,35 +219,35 @@ class SimpleFamily(Family):
 class SimpleLearner(PointLearner):
     """Takes the points of one run from :meth:`SimpleFamily.train`. :class:`ReportValidator` checks their numbers.
 
-    A restored learner passes the saved state to ``train``, or trains again from the first step. Either way ``train``
-    may repeat evaluations: those of before the kill are replaced, and none is reported twice.
+    A restored learner passes the saved state to ``train``, or trains again from the first step. In both cases ``train``
+    may repeat evaluations. The new points replace the points from before the kill, and no point is reported twice.
     """
 
     def __init__(self, family: SimpleFamily, run: RunConfig) -> None:
         super().__init__(family, run)
         self._family = family
-        self._handed = family._handed = Handed()
+        self._output = family._output = TrainOutput()
         self._bar = family._checked_bar()
         self._curve: list[Evaluation] = []
         self._seconds = 0.0
         self.first_step = 0
-        """Step of the first point that ``train`` has yielded to this learner, or 0."""
+        """Step of the first point that ``train`` has yielded to this learner, or 0 before it."""
 
     @property
     def has_state(self) -> bool:
-        """True if ``train`` has saved a state, or was given one."""
-        return self._handed.state is not None
+        """True if ``train`` has saved a state or started from a state."""
+        return self._output.state is not None
 
     def save(self, directory: Path) -> None:
-        handed = self._handed
+        output = self._output
         curve = tuple(self._curve)
-        if handed.state is None:  # Write only the last reported step, as for a family that begins again.
+        if output.state is None:  # Without a state, training begins again. Only the last reported step matters.
             super().save(directory)
             return
         from trainables.contract.checkpoints import write_checkpoint
-        from trainables.contract.states import Saved, checkpoint_content
+        from trainables.contract.states import SimpleCheckpoint, checkpoint_content
 
-        saved = Saved(self._reported_step, self._seconds, curve, handed.state, handed.weights, handed.arrays)
+        saved = SimpleCheckpoint(self._reported_step, self._seconds, curve, output.state, output.weights, output.arrays)
         tensors, notes = checkpoint_content(saved)
         write_checkpoint(directory / STATE, tensors, notes | {"keys": [self._key]})
 
@@ -256,7 +262,9 @@ class SimpleLearner(PointLearner):
         self._reported_step = saved.step
         self._seconds = saved.seconds
         self._curve = list(saved.curve)
-        self._handed.state, self._handed.weights, self._handed.arrays = saved.state, saved.weights, saved.arrays
+        self._output.state = saved.state
+        self._output.weights = saved.weights
+        self._output.arrays = saved.arrays
 
     def _train(self) -> Generator[Report]:
         from trainables.contract.states import StateError
@@ -277,8 +285,8 @@ class SimpleLearner(PointLearner):
             evaluation = self._evaluation(point, least=step + 1)
             self.first_step = self.first_step or evaluation.step
             step = evaluation.step
-            if self._curve and self._curve[-1].step >= step:  # Points of before a kill, which are repeated now.
-                self._curve = [one for one in self._curve if one.step < step]
+            if self._curve and self._curve[-1].step >= step:  # Train repeats points from before a kill.
+                self._curve = [known for known in self._curve if known.step < step]
             if isinstance(evaluation.loss, float) and not math.isfinite(evaluation.loss):
                 status = Status.DIVERGED
                 accuracy = floor
@@ -292,18 +300,19 @@ class SimpleLearner(PointLearner):
             self._seconds += time.perf_counter() - begun
             if not self._curve:
                 raise self._broken("yielded nothing; yield (step, loss, accuracy) at least once")
-            step, accuracy = self._curve[-1].step, self._curve[-1].accuracy
+            step = self._curve[-1].step
+            accuracy = self._curve[-1].accuracy
         scores = self._curve[-1].measures if status is Status.FINISHED else {}
         measures = {"seconds": self._seconds, **scores}
         outcome = Outcome(status, step, accuracy, floor, tuple(self._curve), measures)
-        yield Report(0, None, outcome, self._handed.arrays, self._handed.weights)
+        yield Report(0, None, outcome, self._output.arrays, self._output.weights)
 
     def _points(self) -> Iterator[Any]:
         """Return the generator of points, which begins at the saved state if there is one."""
         from trainables.contract.states import restored
 
         run = self._run
-        state = self._handed.state
+        state = self._output.state
         tasks = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
         resumed = None if state is None else restored(state.tree, [tensor.clone() for tensor in state.tensors])
         options = {"resume": resumed} if self._family.resumes else {}
@@ -321,7 +330,7 @@ class SimpleLearner(PointLearner):
             raise self._broken(f"yielded step {step}; {rule}")
         scores = self._shares(point[2])
         if self._bar is None or not all(type(score) in (int, float) for score in scores.values()):
-            return Evaluation(step, loss, scores)  # The validator refuses what is not a number.
+            return Evaluation(step, loss, scores)  # The validator refuses scores that are not numbers.
         if not all(map(math.isfinite, scores.values())):
             return Evaluation(step, math.nan, scores)
         return Evaluation(step, loss, self._bar.shares(scores), self._bar.measures(scores))
@@ -333,7 +342,8 @@ class SimpleLearner(PointLearner):
         return {task: _python_number(accuracy[task]) for task in tasks if task in accuracy}
 
     def _broken(self, what: str) -> BrokenFamilyError:
-        run, family = self._run, self._family
+        run = self._run
+        family = self._family
         train = f"{type(family).__name__}.train (mix {run.label}, {family.size_axis} {run.size}, seed {run.seed})"
         return BrokenFamilyError(f"the family {family.name!r} does not keep its contract: {train}: {what}")
 

@@ -1,7 +1,7 @@
 """Source of a family from outside this project: a hash of it, and whether it has changed.
 
 A run's key covers its settings, not the code of ``train``. So each run keeps a hash of the files that
-:func:`trainables.contract.user_code.files_of` returns. Comments and empty lines do not change the hash.
+:func:`trainables.contract.user_modules.files_of` returns. Comments and empty lines do not change the hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from types import FunctionType, ModuleType
 from weakref import WeakKeyDictionary
 
 from trainables import IMPORTED_AT
-from trainables.contract.user_code import MAIN, SourceLoader, file_of, files_of, find_offered, is_outside
+from trainables.contract.finder import MAIN, SourceLoader, is_outside
+from trainables.contract.user_code import find_offered
+from trainables.contract.user_modules import file_of, files_of
 
 DIGITS = 16
 """Hex digits of a hash."""
@@ -32,8 +34,10 @@ _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 
 
 def source_hash(name: str) -> str:
-    """Return the hash of the code of ``module:Class``, which has been imported, or "" if the class belongs to this
-    project or its code is unknown."""
+    """Return the hash of the code of ``module:Class``, which has been imported.
+
+    Return an empty string if the class belongs to this project or its code is unknown.
+    """
     module_name, colon, class_name = name.partition(":")
     module = sys.modules.get(module_name)
     if not colon or module is None or not is_outside(module_name):
@@ -46,9 +50,11 @@ def source_hash(name: str) -> str:
 
 
 def reload_changed(module_name: str) -> None:
-    """Import a module and those of its folder again if one of their files has changed since. Otherwise a notebook would
-    train the code that it imported first. May raise any exception of these modules."""
-    find_offered(module_name)  # The changed files may import further ones.
+    """Import a module, and the modules that it imports from its folder, again if one of their files has changed.
+
+    Otherwise a notebook would train the code that it imported first. May raise any exception of these modules.
+    """
+    find_offered(module_name)  # The changed files may import further modules.
     module = sys.modules.get(module_name)
     if module is None or module_name == MAIN or not is_outside(module_name) or file_of(module_name) is None:
         return
@@ -68,8 +74,11 @@ def reload_changed(module_name: str) -> None:
 
 
 def _drop_compiled(module: ModuleType | None, file: Path) -> None:
-    """Delete the compiled file of a changed module, which Python would use again if the source has the same size and
-    second of its last change. Keep it if it is not read, or if it is in a directory of others, behind a link."""
+    """Delete the compiled file of a changed module.
+
+    Python would use the compiled file again if the source has the same size and changed in the same second. Keep the
+    file if Python does not read it, or if it is behind a link, in a directory of another user.
+    """
     if isinstance(getattr(module, "__loader__", None), SourceLoader):
         return
     with suppress(OSError, NotImplementedError):
@@ -86,7 +95,7 @@ def _hash_of_files(files: Mapping[str, Path]) -> str:
 
 
 def _hash_of_cells(kind: object) -> str:
-    """Return the hash of a class that was written in a notebook, or "" if its source is not kept."""
+    """Return the hash of a class that was written in a notebook, or an empty string if its source is unknown."""
     if not isinstance(kind, type):
         return ""
     methods = [value for value in vars(kind).values() if inspect.isfunction(value)]
@@ -100,8 +109,11 @@ def _hash_of_cells(kind: object) -> str:
 
 
 def _source_around(kind: type, method: FunctionType) -> str:
-    """Return the source of a class around one of its methods, or "" if the method is from elsewhere. Raises ``OSError``
-    if the source is not kept. Python itself finds classes only in the file of a module."""
+    """Return the source of a class around one of its methods, or an empty string if the method is from elsewhere.
+
+    Raises ``OSError`` if the source is unknown. The standard library finds the source of a class only in the file of a
+    module, so search around a method.
+    """
     lines, row = inspect.findsource(method)
     try:
         tree = ast.parse("".join(lines))
@@ -109,15 +121,18 @@ def _source_around(kind: type, method: FunctionType) -> str:
         return ""
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
     for node in classes:
-        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         if first <= row < (node.end_lineno or 0):
             return "".join(lines[first - 1 : node.end_lineno])
     return ""
 
 
 def without_comments(source: bytes) -> bytes:
-    """Return Python source without comments and empty lines. Text inside strings stays. Return any other content
-    unchanged, and source in another encoding than UTF-8, in which what looks like a comment may be code."""
+    """Return Python source without comments and empty lines. Text inside strings stays.
+
+    Return any other content unchanged. Also return source in another encoding than UTF-8 unchanged: in such source,
+    code may look like a comment.
+    """
     text = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # Python ends lines, and comments, at a lone CR, too.
     try:
         if tokenize.detect_encoding(io.BytesIO(text).readline)[0] not in ("utf-8", "utf-8-sig"):

@@ -1,7 +1,7 @@
-"""What a simple family hands to ``self.save`` and ``self.keep``, as data: tensors, arrays and plain values.
+"""Arguments of ``self.save`` and ``self.keep`` of a simple family, as data: tensors, arrays and plain values.
 
-A state is written without pickle: its tensors and arrays as safetensors, the rest as JSON. Reading one never runs code.
-Values are copied when they are handed over, because training changes tensors in place.
+A state is written without pickle: its tensors and arrays as safetensors, the rest as JSON. Reading a state never runs
+code. Values are copied at once, because training changes tensors in place.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from torch import Tensor
 from trainables.contract.runs import Evaluation
 
 MOST_STATE_BYTES = 4 << 30
-"""Largest size of all tensors and arrays of a state."""
+"""Maximum number of bytes of all tensors and arrays of a state."""
 MOST_KEPT_BYTES = {"weights": 1 << 30, "arrays": 256 << 20}
-"""Largest size of what a run keeps. A worker sends it to the driver in one message, and a home refuses to read larger
-files of arrays."""
+"""Maximum number of bytes that a run keeps, by kind. A worker sends them to the driver in one message, and a home
+refuses to read larger files of arrays."""
 MOST_VALUES = 100_000
 """Maximum number of values in a state."""
 MOST_CHARACTERS = 1_000_000
 """Maximum number of characters of a text in a state."""
 MOST_BITS = 4096
 """Maximum number of bits of a whole number in a state."""
-DEEPEST = 32
+DEEPEST_STATE = 32
 """Maximum nesting of a state."""
 ALLOWED = "a state may have tensors, arrays, numbers, text, None, and dicts, lists and tuples of these"
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+ARRAY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 """Pattern of the names of kept weights and arrays, which become names in files."""
 DTYPES = frozenset(
     getattr(torch, name)
@@ -46,23 +46,30 @@ DTYPES = frozenset(
 
 
 class StateError(Exception):
-    """Raised for a value that cannot be saved or kept. The message names its place and its type."""
+    """Raised for a value that cannot be saved or kept. The message contains its place and its type."""
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A copy of a state. ``tree`` consists of JSON values, in which a tensor or an array is the index of a tensor in
-    ``tensors``, which are on the CPU."""
+class StateCopy:
+    """A copy of a state.
+
+    Attributes:
+        tree: The state as JSON values. Instead of a tensor or array, it contains an index into ``tensors``.
+        tensors: The tensors and arrays, on the CPU.
+    """
 
     tree: Any
     tensors: tuple[Tensor, ...]
 
 
-def snapshot(state: Any, place: str = "state") -> Snapshot:
-    """Return a copy of a state. Raises :class:`StateError` for a value that no file can have, at its ``place``."""
+def snapshot(state: Any, place: str = "state") -> StateCopy:
+    """Return a copy of a state. Raises :class:`StateError` for a value that a file cannot have.
+
+    ``place`` is the state's name in messages.
+    """
     copier = _Copier()
     tree = copier.copied(state, place, 0)
-    return Snapshot(tree, tuple(copier.tensors))
+    return StateCopy(tree, tuple(copier.tensors))
 
 
 class _Copier:
@@ -78,8 +85,8 @@ class _Copier:
         self._values += 1
         if self._values > MOST_VALUES:
             raise StateError(f"{place} is one of more than {MOST_VALUES:,} values; put many numbers into one array")
-        if depth > DEEPEST:
-            raise StateError(f"{place} is nested more than {DEEPEST} deep (does a list or dict contain itself?)")
+        if depth > DEEPEST_STATE:
+            raise StateError(f"{place} is nested more than {DEEPEST_STATE} deep (does a list or dict contain itself?)")
         match value:
             case None | bool():
                 return value
@@ -99,10 +106,10 @@ class _Copier:
                     raise StateError(f"{place} is text of {len(value):,} characters; at most {MOST_CHARACTERS:,} fit")
                 return str(value)
             case Mapping():
-                return {"dict": [self._entry(key, one, place, depth) for key, one in value.items()]}
+                return {"dict": [self._entry(key, entry, place, depth) for key, entry in value.items()]}
             case list() | tuple():
                 kind = "list" if isinstance(value, list) else "tuple"
-                return {kind: [self.copied(one, f"{place}[{n}]", depth + 1) for n, one in enumerate(value)]}
+                return {kind: [self.copied(item, f"{place}[{n}]", depth + 1) for n, item in enumerate(value)]}
         raise StateError(f"{place} is {_kind(value)}; {ALLOWED}")
 
     def _entry(self, key: Any, value: Any, place: str, depth: int) -> list[Any]:
@@ -137,16 +144,17 @@ def _as_tensor(value: Any, place: str) -> Tensor:
 
 
 def _kind(value: Any) -> str:
-    """Return the type of a value as words: ``a function``."""
+    """Return the type of a value with its article: ``a function``."""
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def restored(tree: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the state of a :class:`Snapshot`, which may come from a file of another user. Tensors are on the CPU.
+    """Rebuild a state from a snapshot. Its tensors are on the CPU.
 
-    Raises ``ValueError`` unless it is one that :func:`snapshot` makes.
+    The snapshot may come from another user's file, so check it. Raises ``ValueError`` if :func:`snapshot` cannot have
+    made it.
     """
     return _Restorer(tensors).value(tree, 0)
 
@@ -160,7 +168,7 @@ class _Restorer:
 
     def value(self, tree: Any, depth: int) -> Any:
         self._values += 1
-        if self._values > MOST_VALUES or depth > DEEPEST:
+        if self._values > MOST_VALUES or depth > DEEPEST_STATE:
             raise ValueError("a saved state has too many values or is nested too deep")
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
@@ -176,14 +184,14 @@ class _Restorer:
         if kind == "dict":
             return {self._key(entry): self.value(entry[1], depth + 1) for entry in content}
         if kind in ("list", "tuple"):
-            values = [self.value(one, depth + 1) for one in content]
+            values = [self.value(item, depth + 1) for item in content]
             return values if kind == "list" else tuple(values)
         raise ValueError(f"a saved state has a value of the unknown kind {kind!r:.60}")
 
-    def _tensor(self, place: Any) -> Tensor:
-        if type(place) is not int or not 0 <= place < len(self._tensors):
-            raise ValueError(f"a saved state has no tensor {place!r:.60}")
-        return self._tensors[place]
+    def _tensor(self, index: Any) -> Tensor:
+        if type(index) is not int or not 0 <= index < len(self._tensors):
+            raise ValueError(f"a saved state has no tensor {index!r:.60}")
+        return self._tensors[index]
 
     def _key(self, entry: Any) -> str | int:
         if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) not in (str, int):
@@ -194,13 +202,16 @@ class _Restorer:
 
 def kept_arrays(given: Any, what: str) -> dict[str, NDArray[Any]]:
     """Return copies of named tensors and arrays as numpy arrays. Types that numpy lacks, such as bfloat16, become
-    float32. ``what`` is ``weights`` or ``arrays``. Raises :class:`StateError` for other values."""
+    float32.
+
+    ``what`` is ``weights`` or ``arrays``. Raises :class:`StateError` for other values.
+    """
     if not isinstance(given, Mapping):
         raise StateError(f"{what} is {_kind(given)}; it must map names to tensors or arrays")
     arrays = {}
     for name, value in given.items():
         place = f"{what}[{name!r:.60}]"
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not ARRAY_NAME.fullmatch(name):
             raise StateError(f"{place} has a name that files cannot have; use up to 200 letters, digits, _, - and .")
         if not isinstance(value, Tensor | np.ndarray):
             raise StateError(f"{place} is {_kind(value)}; it must be a tensor or an array")
@@ -216,47 +227,60 @@ def kept_arrays(given: Any, what: str) -> dict[str, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A checkpoint of a run: its last reported step, its seconds of training and its learning curve so far, and what
-    its ``train`` has handed over."""
+class SimpleCheckpoint:
+    """A checkpoint of a run.
+
+    Attributes:
+        step: Last reported step.
+        seconds: Seconds of training so far.
+        curve: Learning curve so far.
+        state: Last state that ``train`` saved.
+        weights: Weights that ``train`` kept.
+        arrays: Arrays that ``train`` kept.
+    """
 
     step: int
     seconds: float
     curve: tuple[Evaluation, ...]
-    state: Snapshot
+    state: StateCopy
     weights: Mapping[str, NDArray[Any]]
     arrays: Mapping[str, NDArray[Any]]
 
 
-def checkpoint_content(saved: Saved) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def checkpoint_content(saved: SimpleCheckpoint) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the JSON values of a checkpoint's file."""
     kept = snapshot({"weights": dict(saved.weights), "arrays": dict(saved.arrays)}, "what is kept")
-    tensors = {f"state.{place}": one for place, one in enumerate(saved.state.tensors)}
-    tensors |= {f"kept.{place}": one for place, one in enumerate(kept.tensors)}
+    tensors = {f"state.{index}": tensor for index, tensor in enumerate(saved.state.tensors)}
+    tensors |= {f"kept.{index}": tensor for index, tensor in enumerate(kept.tensors)}
     curve = [[point.step, float(point.loss), _floats(point.accuracy), _floats(point.measures)] for point in saved.curve]
     notes = {"step": saved.step, "seconds": saved.seconds, "curve": curve}
     return tensors, notes | {"state": saved.state.tree, "kept": kept.tree}
 
 
-def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Saved:
-    """Return a checkpoint from its file, which may be of another user. Raises ``ValueError`` unless it is one that
-    :func:`checkpoint_content` makes."""
+def checked_checkpoint(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> SimpleCheckpoint:
+    """Return a checkpoint from the content of its file.
+
+    The file may be from another user, so check it. Raises ``ValueError`` if :func:`checkpoint_content` cannot have made
+    it.
+    """
     parts: dict[str, list[Tensor]] = {}
     for part in ("state", "kept"):
-        names = [f"{part}.{place}" for place in range(len(tensors))]
+        names = [f"{part}.{index}" for index in range(len(tensors))]
         parts[part] = [tensors[name] for name in names if name in tensors]
     try:
-        state, kept = Snapshot(notes["state"], tuple(parts["state"])), restored(notes["kept"], parts["kept"])
-        restored(state.tree, state.tensors)
+        state = StateCopy(notes["state"], tuple(parts["state"]))
+        kept = restored(notes["kept"], parts["kept"])
+        restored(state.tree, state.tensors)  # Only checks the state. It is rebuilt when training continues.
         curve = tuple(_checked_point(point) for point in notes["curve"])
         weights, arrays = (_checked_arrays(kept[what]) for what in ("weights", "arrays"))
-        step, seconds = notes["step"], float(notes["seconds"])
+        step = notes["step"]
+        seconds = float(notes["seconds"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not a checkpoint of a simple family ({type(error).__name__}: {error})") from error
     steps = [0, *(point.step for point in curve)]
     if steps != sorted(set(steps)) or type(step) is not int or step < 0 or not 0 <= seconds < math.inf:
         raise ValueError("its steps or seconds are impossible")
-    return Saved(step, seconds, curve, state, weights, arrays)
+    return SimpleCheckpoint(step, seconds, curve, state, weights, arrays)
 
 
 def _floats(shares: Mapping[str, Any]) -> dict[str, float]:
@@ -267,12 +291,12 @@ def _checked_point(values: Any) -> Evaluation:
     step, loss, accuracy, measures = values
     point = Evaluation(step, loss, dict(accuracy), dict(measures))
     numbers = [point.loss, *point.accuracy.values(), *point.measures.values()]
-    if type(step) is not int or not all(type(one) is float and math.isfinite(one) for one in numbers):
+    if type(step) is not int or not all(type(number) is float and math.isfinite(number) for number in numbers):
         raise ValueError(f"its learning curve has the point {point!r:.100}")
     return point
 
 
 def _checked_arrays(named: Any) -> dict[str, NDArray[Any]]:
-    if not all(NAME.fullmatch(name) and isinstance(array, np.ndarray) for name, array in named.items()):
+    if not all(ARRAY_NAME.fullmatch(name) and isinstance(array, np.ndarray) for name, array in named.items()):
         raise ValueError("it keeps something that is not an array")
     return dict(named)

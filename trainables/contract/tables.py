@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+"""Array of items or codes."""
 Function = Callable[[Integers], Integers]
 """A task as a function of items [..., k], k >= 2, to codes [...]."""
 

@@ -7,9 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Words:
-    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race. ``size`` and ``parameters``
-    name the units of ``Family.size_axis`` and :class:`Parameters`; ``item`` names one row of a model's arrays, and
-    ``held`` all rows together. ``cyclic``: the items are the numbers modulo their count."""
+    """Nouns and verbs of a family for reports, such as ``method`` for the tasks of a race.
+
+    Attributes:
+        size: Noun for ``Family.size_axis``.
+        task: Noun for a task.
+        item: Noun for one row of a model's arrays.
+        cyclic: True if the items are the numbers modulo their count.
+        held: Noun phrase for all rows together.
+        parameters: Noun for the unit of :class:`Parameters`.
+        run: Noun for a trained model.
+        score: Noun for the score during training.
+        final_score: Noun for the score at the end.
+        learned: Participle for a run that reached the bar.
+    """
 
     size: str = "size"
     task: str = "task"

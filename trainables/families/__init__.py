@@ -11,7 +11,7 @@ from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
 from trainables.contract.sources import reload_changed, source_hash
-from trainables.contract.user_code import folder_of
+from trainables.contract.user_modules import folder_of
 from trainables.script.family import script_family
 from trainables.script.options import ScriptOptions
 
@@ -29,8 +29,8 @@ BUILT_IN = {
 def load_family(name: str) -> type[Family]:
     """Return the class that a search space names: a built-in family or ``package.module:Class``.
 
-    Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``: with an inherited one, its runs
-    would have another family's keys.
+    Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``. With an inherited name, its runs
+    would have the keys of another family.
     """
     family = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):
@@ -41,8 +41,10 @@ def load_family(name: str) -> type[Family]:
 
 
 def refresh_family(name: str) -> None:
-    """Import a family's module again if its files have changed since it was imported. Raises :class:`SettingsError` if
-    it cannot be imported any more."""
+    """Import a family's module again if its files have changed since it was imported.
+
+    Raises :class:`SettingsError` if it can no longer be imported.
+    """
     module_name, colon, _ = name.partition(":")
     try:
         if colon:
@@ -53,15 +55,15 @@ def refresh_family(name: str) -> None:
 
 @dataclass(frozen=True)
 class FamilySource:
-    """How any process makes the same family: from its name and settings or, for a script, from its options.
+    """Values from which any process makes the same family: its name and settings or, for a script, its options.
 
     Attributes:
-        name: As in a search space.
+        name: Name of the family in a search space.
         settings: An instance of the family's ``Settings``.
         script: Options of a script, None for any other family.
         floor: Score of the best constant answer of a script.
-        tasks: Tasks of a script that names none.
-        bar: Score from which a run of a script counts as learned, None if it is a share above the floor.
+        tasks: Tasks of a script whose options do not list tasks.
+        bar: Bar that a run of a script must reach to count as learned, None if its scores are accuracies.
     """
 
     name: str
@@ -72,22 +74,25 @@ class FamilySource:
     bar: Bar | None = None
 
     def load(self) -> type[Family]:
-        """Return the class. Raises :class:`SettingsError` as :func:`load_family`."""
+        """Return the class. Raises :class:`SettingsError` if the name does not stand for a family."""
         if self.script is None:
             return load_family(self.name)
-        values = {one.name: getattr(self.settings, one.name) for one in fields(self.settings)}
+        values = {setting.name: getattr(self.settings, setting.name) for setting in fields(self.settings)}
         return script_family(self.script, self.floor, values, self.tasks, self.bar)
 
     def make(self) -> Family:
+        """Return the family with its settings."""
         return self.load()(self.settings)
 
     @property
     def folder(self) -> str:
-        """Folder that this process imports the family's module from, "" for a family of this project."""
+        """Folder from which this process imports the family's module. Empty for a family of this project."""
         return folder_of(self.name.partition(":")[0])
 
     @property
     def hash(self) -> str:
-        """Hash of the family's source in this process or of the script's code, "" for a family of this project. The
-        family has been loaded."""
+        """Hash of the family's source in this process, or of the script's code. Empty for a family of this project.
+
+        The family must have been loaded.
+        """
         return source_hash(self.name) if self.script is None else str(self.script.code_hash)

@@ -1,10 +1,10 @@
 """Problems on sparse graphs as families: optimizers race on them, and the size is the number of nodes.
 
-The mix ``hessian+adam`` is a race between the two on the same graph from the same start. A run's score is 1 if the
-target is ahead, else 0, so the mean over seeds is the share of graphs on which it is ahead.
+The mix ``hessian+adam`` is a race between these methods on the same graph from the same start. A run's score is 1 if
+the target is ahead, otherwise 0. The mean over seeds is therefore the share of graphs on which it is ahead.
 
-Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1, a sine or
-cosine as :data:`SINE`.
+Operations are counted from formulas, per node. Additions, multiplications, divisions and roots count as 1. A sine or
+cosine counts as :data:`SINE`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.contract.settings import described_fields, digest_of, require
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
-    FEWEST,
+    FEWEST_NODES,
     HISTORY,
     METHODS,
     REPARAMETRIZED,
@@ -31,6 +31,7 @@ from trainables.reparametrization.settings import (
 )
 
 SINE = 10
+"""Operations of a sine or cosine."""
 UPDATE = {"momentum": 4, "adam": 13}
 """Operations of an optimizer's update (methods.py), per parameter."""
 LOSS = 3
@@ -38,8 +39,14 @@ LOSS = 3
 
 
 class Operations(NamedTuple):
-    """Operations of a problem, per node: ``evaluation`` (loss and gradient, the unit of work), ``hessian``, and
-    ``product`` of the Hessian with a direction. ``entries`` is the mean number of entries per row of a matrix."""
+    """Operations of a problem, per node.
+
+    Attributes:
+        entries: Mean number of entries per row of a matrix.
+        evaluation: Operations of the loss and its gradient, the unit of work.
+        hessian: Operations of the Hessian.
+        product: Operations of the product of the Hessian with a direction.
+    """
 
     entries: float
     evaluation: float
@@ -71,20 +78,23 @@ class RaceFamily(Family):
         """Operations of the problem, from its formulas."""
 
     def problem(self, nodes: int, seed: int) -> Problem:
+        """Return the problem on a graph of this size and seed."""
         return self.problem_class.drawn(self.settings, nodes, seed)
 
     def tasks(self) -> tuple[str, ...]:
         return METHODS
 
     def check(self, mix: Mix, size: int) -> None:
-        require(size >= FEWEST, "sizes", size, f"at least {FEWEST} nodes")
+        require(size >= FEWEST_NODES, "sizes", size, f"at least {FEWEST_NODES} nodes")
         numbers = self.problem_class.numbers
         width = self.settings.network.width
         require(width >= numbers, "settings.network.width", width, f"at least {numbers}, one for each coordinate")
 
     def subject(self) -> str:
-        race, graph = self.settings.race, getattr(self.settings, "graph", None)
-        graphs, by = graph.kind if graph else "clouds of points", f", by {race.factor:g}x" if race.factor > 1 else ""
+        race = self.settings.race
+        graph = getattr(self.settings, "graph", None)
+        graphs = graph.kind if graph else "clouds of points"
+        by = f", by {race.factor:g}x" if race.factor > 1 else ""
         return f"{graphs}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
@@ -114,7 +124,7 @@ class RaceFamily(Family):
 
     def memory(self, size: int) -> float:
         """Count the bytes of matrices (three times), pairs of L-BFGS, features of all layers with gradients, and a
-        triangulation: 10^5 points took 65 MB."""
+        triangulation. A triangulation of 10^5 points took 65 MB."""
         network = self.settings.network
         problem = self.problem_class
         arrays = 4 * HISTORY * problem.numbers + 6 * network.width * (network.depth + 2)
@@ -127,16 +137,16 @@ class RaceFamily(Family):
 
         races = []
         for run in runs:
-            own = type(self)(run.settings)  # A recipe or a longer budget differs from the family's settings.
-            problem = own.problem(run.size, run.seed)
-            methods = {name: method_of(name, problem, run, own.price(name)) for name in run.mix.tasks}
-            races.append(Race(own.key(run), problem.digest(), methods))
+            family = type(self)(run.settings)  # A recipe or a longer budget differs from the family's settings.
+            problem = family.problem(run.size, run.seed)
+            methods = {name: method_of(name, problem, run, family.price(name)) for name in run.mix.tasks}
+            races.append(Race(family.key(run), problem.digest(), methods))
         return RaceLearner(races, runs[0].settings.race)
 
     def price(self, method: str) -> Price:
         """Return a method's prices, in units of the race.
 
-        On a quadratic loss conjugate gradients need no evaluation: their product also gives the new gradient.
+        On a quadratic loss, conjugate gradients do not need an evaluation: the product also gives the new gradient.
         """
         numbers = self.problem_class.numbers
         known = method == "cg" and self.problem_class.quadratic

@@ -15,7 +15,7 @@ from trainables.contract.tables import Integers
 from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.texts import load_dataset
 from trainables.transformer.architecture import (
-    PARTS,
+    MODEL_PARTS,
     ModelSettings,
     count_parameters,
     flops_per_token,
@@ -35,7 +35,7 @@ OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 
 @dataclass(frozen=True)
 class TransformerSettings:
-    """All settings except mix, size and seed. Subclasses choose the task; the longest text must fit ``model.block``."""
+    """All settings except mix, size and seed. Subclasses choose the task. The longest text must fit ``model.block``."""
 
     task: ExpressionTask
     model: ModelSettings = field(default_factory=ModelSettings)
@@ -68,7 +68,7 @@ class TransformerFamily(Family):
         "model.init.gain",
     )
     probes = ("similarity",)
-    parts = PARTS
+    parts = MODEL_PARTS
     resizable = ("embedding",)
     settings: TransformerSettings
 
@@ -89,13 +89,14 @@ class TransformerFamily(Family):
         start = scale_warning(self.settings.model.init, sizes)
         settle = self.settings.training.settle
         lines = self.settings.task.warnings() + ([start] if start else [])
-        return lines if settle is None else [*lines, settle.words()]
+        return lines if settle is None else [*lines, settle.text()]
 
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
 
     def scaled(self, steps: float, examples: float) -> TransformerSettings:
-        task, training = self.settings.task, self.settings.training
+        task = self.settings.task
+        training = self.settings.training
         if steps != 1:
             training = replace(training, steps=max(1, round(training.steps * steps)))
         return replace(self.settings, task=task.with_examples(examples), training=training)
@@ -105,8 +106,12 @@ class TransformerFamily(Family):
         return run if run.start is None else replace(run, start=_trained_in_full(run.start))
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Return other settings. A learning rate without an end rate scales that rate too, so that the decay stays."""
-        rate, end = "training.learning_rate", "training.learning_rate_end"
+        """Return the settings with other values. A new learning rate also scales the end rate, unless that is set too.
+
+        The ratio of the two rates, and with it the decay, then stays the same.
+        """
+        rate = "training.learning_rate"
+        end = "training.learning_rate_end"
         if rate in values and end not in values:
             training = self.settings.training
             values = {**values, end: training.learning_rate_end * values[rate] / training.learning_rate}
@@ -129,7 +134,7 @@ class TransformerFamily(Family):
 
     def check_device(self, device: str) -> None:
         precision = self.settings.training.precision
-        # A CPU would train in float32, under the key of another run.
+        # A CPU would train in float32, and store the result under the key of a tf32 run.
         can_train = device.startswith("cuda") or precision != "tf32"
         require(can_train, "training.precision", precision, "float32 or bf16 on a CPU")
 
@@ -184,7 +189,8 @@ class TransformerFamily(Family):
 
 
 def _trained_in_full(start: Start) -> Start:
-    """Return a start whose donors do not end once they are settled: later phases continue from fully trained models."""
+    """Return a start whose donors do not end once they are settled, so that later phases continue from fully trained
+    models."""
     donor = start.donor
     training = replace(donor.settings.training, settle=None)
     earlier = None if donor.start is None else _trained_in_full(donor.start)

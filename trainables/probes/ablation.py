@@ -1,4 +1,5 @@
-"""What a transformer uses: attention's share of its work, and its accuracy without a structure in its embeddings."""
+"""Probes of a transformer's parts: attention's share of its work, and its accuracy without a structure in its
+embeddings."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class Reliance(TransformerProbe):
     of the mix.
 
     ``attention`` is attention's share of the updates to the residual stream, in [0, 1]: a / (a + f), averaged over
-    applications, for the mean squares a of attention's updates and f of feed-forward's over all tokens of the worked
-    solutions.
+    applications. Here a is the mean square of attention's updates, and f that of feed-forward's updates, over all
+    tokens of the worked solutions.
 
     The probe has no null distribution: compare two mixes at equal size. arXiv 2505.18369 finds that models of ADD alone
     rely on feed-forward, and jointly trained models on attention.
@@ -42,9 +43,9 @@ class Reliance(TransformerProbe):
                 updates[sublayer, application].append(update[0, present])
 
             model.logits(tokens, record)
-        squares = {place: float((torch.cat(parts) ** 2).mean()) for place, parts in updates.items()}
+        squares = {writer: float((torch.cat(parts) ** 2).mean()) for writer, parts in updates.items()}
         attention, feed_forward = (
-            np.array([square for (writer, _), square in squares.items() if writer == sublayer])
+            np.array([square for (written_by, _), square in squares.items() if written_by == sublayer])
             for sublayer in ("attention", "feed_forward")
         )
         return Probed({"attention": float((attention / np.maximum(attention + feed_forward, 1e-30)).mean())})

@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.names import find
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Pattern of the names of probes and their numbers, which become files, columns and metrics."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Leave out an unknown number.
+    """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Omit an unknown number.
 
     Raises:
-        ValueError: A number is not finite, an array contains Python objects, or a name does not match :data:`NAME`.
+        ValueError: A number is not finite, an array contains Python objects, or a name does not match
+            :data:`RESULT_NAME`.
     """
 
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -36,13 +37,13 @@ class Probed:
     def __post_init__(self) -> None:
         for name, value in self.numbers.items():
             if not math.isfinite(value):
-                raise ValueError(f"the number {name!r} is {value}; leave out an unknown number")
+                raise ValueError(f"the number {name!r} is {value}; omit an unknown number")
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 kind = type(array).__name__
                 raise ValueError(f"the array {name!r} is {kind}; it must be a numpy array of plain values")
         for name in (*self.numbers, *self.arrays):
-            if not NAME.fullmatch(name):
+            if not RESULT_NAME.fullmatch(name):
                 raise ValueError(
                     f"the name {name!r} must be a letter or digit, then up to 63 letters, digits, '_', '-' or '.'"
                 )
@@ -52,7 +53,7 @@ class Probe(ABC):
     """A probe of trained models. One instance, made without arguments, probes many runs in turn."""
 
     name: ClassVar[str]
-    """Name of the probe and its results; it must match :data:`NAME`."""
+    """Name of the probe and its results; it must match :data:`RESULT_NAME`."""
     version: ClassVar[int] = 1
     """Raise it when a change alters the results for the same model; older results are then recomputed."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
@@ -66,10 +67,15 @@ class Probe(ABC):
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         """Probe one finished run.
 
-        This is a pure function: the same arguments give the same result, and it writes no file. ``model`` is the result
-        of :meth:`Family.load` and ``data`` of :meth:`Family.data`, each None unless the probe needs it. ``arrays`` are
-        the arrays that the family stores for the run. An exception becomes the probe's error and does not affect the
-        run.
+        This is a pure function: the same arguments give the same result, and it writes no file. An exception becomes
+        the probe's error and does not affect the run.
+
+        Args:
+            family: Family of the run.
+            run: The run.
+            model: Result of :meth:`Family.load`, None unless the probe needs it.
+            arrays: Arrays that the family stores for the run.
+            data: Result of :meth:`Family.data`, None unless the probe needs it.
         """
 
 
@@ -94,7 +100,7 @@ def load_probe(name: str) -> Probe:
     kind = find(name, BUILT_IN, kind="probe", key="probes")
     if not (isinstance(kind, type) and issubclass(kind, Probe)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.probes.base.Probe", key="probes", given=name)
-    if kind.__abstractmethods__ or not NAME.fullmatch(getattr(kind, "name", "")):
+    if kind.__abstractmethods__ or not RESULT_NAME.fullmatch(getattr(kind, "name", "")):
         lacking = ", ".join(sorted(kind.__abstractmethods__)) or "a usable name"
         raise SettingsError(f"{name!r} is not a complete probe: it lacks {lacking}", key="probes", given=name)
     return kind()

@@ -15,14 +15,14 @@ from trainables.probes.nulls import p_value
 
 Floats = NDArray[np.float64]
 
-KEPT = 3
+KEPT_COMPONENTS = 3
 """Number of principal components to keep."""
 NOTHING = 1e-9
 """Largest variance per item, in cosines, that rounding can explain."""
 SHUFFLES = 999
 """Number of random orders of the items in a permutation test."""
-FEWEST = 4
-"""Minimum number of items to score; fewer items have too few orders to separate structure from chance."""
+FEWEST_ITEMS = 4
+"""Minimum number of items to score. Fewer items have too few orders to separate structure from chance."""
 
 
 class EmbeddingProbe(Probe):
@@ -41,7 +41,7 @@ class EmbeddingProbe(Probe):
 class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
-    If the rows have a meaningful order and n is at least 4, there is one number: ``ring``, in [-2, 2], is the mean
+    If the rows have a meaningful order and n is at least 4, there is one number: ``ring``, in [-2, 2]. It is the mean
     cosine of neighbors on the ring 0, 1, ..., n - 1, 0 minus the mean cosine of all other pairs. It is 0 if the order
     leaves no trace.
     """
@@ -50,19 +50,20 @@ class Similarity(EmbeddingProbe):
 
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         similarity = cosines(embedding)
-        scored = family.items_in_order and len(similarity) >= FEWEST  # Of three rows, all are neighbors.
+        scored = family.items_in_order and len(similarity) >= FEWEST_ITEMS  # Of three rows, all are neighbors.
         return Probed({"ring": ring(similarity)} if scored else {}, {"similarity": similarity})
 
 
 def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
-    """Return the cosine similarities [n, n] of the rows of [n, C]; a row of zeros has similarity 0 to every row."""
+    """Return the cosine similarities [n, n] of the rows of [n, C]. A row of zeros has similarity 0 to every row."""
     unit = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
     similarity: NDArray[Any] = unit @ unit.T
     return similarity
 
 
 def ring(similarity: NDArray[Any]) -> float:
-    """Return the mean cosine of neighbors on the ring minus that of other pairs, for similarities [n, n], n >= 4."""
+    """Return the mean cosine of neighbors on the ring minus the mean cosine of other pairs, for similarities [n, n],
+    n >= 4."""
     first, second = np.triu_indices(len(similarity), 1)
     pairs = np.asarray(similarity, np.float64)[first, second]
     neighbors = np.isin(second - first, (1, len(similarity) - 1))
@@ -82,9 +83,9 @@ class Components(EmbeddingProbe):
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
         variances, coordinates = principal(cosines(embedding.astype(np.float64)))
         total = float(variances.sum())
-        if len(embedding) < KEPT or total <= NOTHING * len(embedding):
+        if len(embedding) < KEPT_COMPONENTS or total <= NOTHING * len(embedding):
             return Probed()
-        numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
+        numbers = {name: float(variances[index]) / total for index, name in enumerate(("first", "second", "third"))}
         return Probed(numbers, {"components": coordinates})
 
 
@@ -95,10 +96,10 @@ def principal(similarity: NDArray[Any]) -> tuple[Floats, Floats]:
     centering = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centering @ similarity @ centering)
     variances = np.maximum(values[::-1], 0)
-    coordinates = np.zeros((count, KEPT))
-    coordinates[:, :count] = (vectors[:, ::-1] * np.sqrt(variances))[:, :KEPT]
+    coordinates = np.zeros((count, KEPT_COMPONENTS))
+    coordinates[:, :count] = (vectors[:, ::-1] * np.sqrt(variances))[:, :KEPT_COMPONENTS]
     largest = np.abs(coordinates).argmax(axis=0)
-    signs = np.where(coordinates[largest, np.arange(KEPT)] < 0, -1.0, 1.0)
+    signs = np.where(coordinates[largest, np.arange(KEPT_COMPONENTS)] < 0, -1.0, 1.0)
     return variances, coordinates * signs
 
 
@@ -107,7 +108,7 @@ class Separation(EmbeddingProbe):
 
     * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; a prime modulus has
       none): the mean cosine of pairs within a group minus the mean cosine of pairs across groups, in [-2, 2]. Pairs of
-      an item with itself are left out, and so are groupings that lack either kind of pair.
+      an item with itself are omitted, and so are groupings that lack either kind of pair.
     * ``order``, if the items have a meaningful order: Spearman's rank correlation, over pairs, between their cosine and
       their nearness -|i - j|, in [-1, 1]. It is 1 on a line and lower on a ring.
 
@@ -119,12 +120,13 @@ class Separation(EmbeddingProbe):
     name = "separation"
 
     def measure(self, family: Family, embedding: NDArray[Any]) -> Probed:
-        embedding, count = embedding.astype(np.float64), len(embedding)
-        if count < FEWEST:
+        embedding = embedding.astype(np.float64)
+        count = len(embedding)
+        if count < FEWEST_ITEMS:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
         first, second = np.triu_indices(count, 1)
-        # Both scores are weighted sums over pairs; reordering the items permutes the values under fixed weights.
+        # Both scores are weighted sums over pairs. Reordering the items permutes the values under fixed weights.
         scores: dict[str, tuple[Floats, Floats]] = {}
         for name, labels in family.groupings().items():
             same = np.array(labels)[first] == np.array(labels)[second]
@@ -144,7 +146,7 @@ class Separation(EmbeddingProbe):
 
 
 def _standard_ranks(values: NDArray[Any]) -> Floats:
-    """Return the values' ranks minus their mean, divided by their standard deviation; zeros if all are equal."""
+    """Return the values' ranks minus their mean, divided by their standard deviation. Return zeros if all are equal."""
     from scipy.stats import rankdata  # Takes half a second to import, and most commands do not probe.
 
     ranks: Floats = rankdata(values)

@@ -18,8 +18,8 @@ from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
 
-FEWEST = 20
-"""Minimum number of exchanges to report on; a share of twenty has a standard error of up to .11."""
+FEWEST_EXCHANGES = 20
+"""Minimum number of exchanges to report on. A share of twenty has a standard error of up to .11."""
 OTHERS = 9
 """Maximum number of other groupings to compare a grouping with."""
 
@@ -30,11 +30,11 @@ class Exchange(TransformerProbe):
     group of its result is a function of the groups of its arguments (contract/tables.py): ADD respects parity, MAX
     does not.
 
-    The probe takes the last step of a held-out expression, given the right earlier steps, and moves one argument from
-    its group g to another group h that changes the result's group: it adds mean(h) - mean(g), the difference of the
-    groups' mean embeddings, to the argument's embedding at its own position. A model that computes with groups should
-    then answer in the group that the result would have with an argument from h. There are at least 20 and at most 300
-    such exchanges, from up to 300 different expressions whose answer was in the right group.
+    The probe takes the last step of a held-out expression, given the right earlier steps. It moves one argument from
+    its group g to another group h that changes the result's group. To do so, it adds mean(h) - mean(g), the difference
+    of the groups' mean embeddings, to the argument's embedding at its own position. A model that computes with groups
+    should then answer in the group that the result would have with an argument from h. There are at least 20 and at
+    most 300 such exchanges, from up to 300 different expressions whose answer was in the right group.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer is in the predicted group, in [0, 1].
     * ``TASK.others_GROUPING``: the same share after exchanges by another grouping into groups of the same sizes,
@@ -73,7 +73,7 @@ class Exchange(TransformerProbe):
             before = answers(model, questions, codes)
             for name, labels in known.items():
                 exchanges = drawn(questions, before, labels, run.settings.task.function(task, run.seed), rng)
-                if len(exchanges.rows) < FEWEST:
+                if len(exchanges.rows) < FEWEST_EXCHANGES:
                     continue
                 after, *others = (
                     answers_after(model, questions, exchanges, codes, shifts(model, questions, exchanges, along))
@@ -116,17 +116,17 @@ def drawn(
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
-        own = np.searchsorted(groups, labels[arguments])
+        group = np.searchsorted(groups, labels[arguments])
         argument = np.arange(len(places))
         exchanged = np.tile(arguments, (len(places), len(groups), 1))
         exchanged[argument, :, argument] = first
         predicted = group_of(function(exchanged), labels, len(labels))
-        if (predicted[argument, own] != right[row]).any():
+        if (predicted[argument, group] != right[row]).any():
             return Exchanges(*np.empty((4, 0), np.int64))
-        for place, mine, results in zip(places, own, predicted, strict=True):
+        for place, own, results in zip(places, group, predicted, strict=True):
             if len(others := np.flatnonzero(results != right[row])):
                 given = rng.choice(others)
-                exchanges.append(np.array([row, place, given - mine, results[given]]))
+                exchanges.append(np.array([row, place, given - own, results[given]]))
     chosen = rng.permutation(len(exchanges))[:QUESTIONS]
     return Exchanges(*np.array(exchanges, np.int64).reshape(-1, 4)[chosen].T)
 
@@ -149,7 +149,8 @@ def answers_after(
     """Return the answers [M] with a shift added to each exchange's argument, at its own position."""
     p = model.parameters
     row = torch.arange(len(exchanges.rows))
-    at, places = torch.from_numpy(questions.equals[exchanges.rows]), torch.from_numpy(exchanges.places)
+    at = torch.from_numpy(questions.equals[exchanges.rows])
+    places = torch.from_numpy(exchanges.places)
     tokens_MT = questions.tokens[torch.from_numpy(exchanges.rows), : int(at.max()) + 1]
     shifted_MC = p["token"][tokens_MT[row, places]] + torch.from_numpy(shift_MC).float()
     # Each shifted argument becomes a new token after the vocabulary.

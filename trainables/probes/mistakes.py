@@ -14,8 +14,8 @@ from trainables.probes.transformer_probe import TransformerProbe, answers, last_
 from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
-FEWEST = 20
-"""Minimum number of wrong answers to report on; a share of twenty has a standard error of .11."""
+FEWEST_MISTAKES = 20
+"""Minimum number of wrong answers to report on. A share of twenty has a standard error of .11."""
 
 
 class Mistakes(TransformerProbe):
@@ -51,19 +51,22 @@ class Mistakes(TransformerProbe):
 
 
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
-    """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping, or
-    nothing if fewer than :data:`FEWEST` answers are wrong."""
+    """Return the share of wrong answers [M] in the right answer's group, its ``.chance`` and ``.p``, by grouping.
+
+    Return nothing if fewer than :data:`FEWEST_MISTAKES` answers are wrong.
+    """
     wrong = given != right
-    if wrong.sum() < FEWEST:
+    if wrong.sum() < FEWEST_MISTAKES:
         return {}
-    given, right = given[wrong], right[wrong]
+    given = given[wrong]
+    right = right[wrong]
     numbers: dict[str, float] = {}
     rng = np.random.default_rng(0)
     for name, labels in groupings.items():
         share, chance = _kept(given, right, labels)
         numbers |= {name: share, f"{name}.chance": chance}
         if others := [_kept(given, right, other) for other in other_groupings(labels, rng)]:
-            numbers[f"{name}.p"] = p_value(share - chance, [theirs - by_chance for theirs, by_chance in others])
+            numbers[f"{name}.p"] = p_value(share - chance, [other - by_chance for other, by_chance in others])
     return numbers
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trainables.contract.tables import Integers
 
 OTHERS = 19
-"""Maximum number of other groupings to compare a grouping with; p is then at least .05."""
+"""Maximum number of other groupings to compare a grouping with. With all of them, p is at least .05."""
 
 
 def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
@@ -21,10 +21,13 @@ def p_value(value: float, null: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Return all other groupings with the group sizes of ``labels`` [n], which make :func:`p_value` exact, or a random
-    sample of ``most`` of them."""
+    """Return other groupings with the group sizes of ``labels`` [n].
+
+    Return all of them if there are at most ``most``, which makes :func:`p_value` exact, otherwise a random sample.
+    """
     wanted = min(most, grouping_count(labels) - 1)
-    groupings = {(labels[:, None] == labels).tobytes(): labels}  # By the pairs of items in one group.
+    # Groupings are equal if they put the same pairs of items into one group, whatever their labels are.
+    groupings = {(labels[:, None] == labels).tobytes(): labels}
     while len(groupings) <= wanted:
         drawn = rng.permutation(labels)
         groupings.setdefault((drawn[:, None] == drawn).tobytes(), drawn)

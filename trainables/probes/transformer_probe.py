@@ -22,7 +22,7 @@ from trainables.transformer.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
 
 QUESTIONS = 300
-"""Maximum number of expressions per task; their accuracy then has a standard error of at most .03."""
+"""Maximum number of expressions per task. Their accuracy then has a standard error of at most .03."""
 
 
 class TransformerProbe(Probe):
@@ -50,25 +50,33 @@ def questions_of(data: Dataset) -> dict[str, Tensor]:
 
 
 def accuracy(model: TrainedTransformer, data: Dataset, **parameters: Tensor) -> dict[str, float]:
-    """Return, by task, the share of test expressions whose whole worked solution the model gets right. The model must
-    choose every token from the first '=' to ``<eos>``, given the right earlier tokens: stricter than greedy generation,
-    which may reach a right answer through a wrong step. ``parameters`` replace some of the model's parameters."""
+    """Return, by task, the share of test expressions whose whole worked solution the model gets right.
+
+    The model must choose every token from the first '=' to ``<eos>``, given the right earlier tokens. This is stricter
+    than greedy generation, which may reach a right answer through a wrong step. ``parameters`` replace some of the
+    model's parameters.
+    """
     shares = {}
     for task, tokens_MT in questions_of(data).items():
         right_MT = model.logits(tokens_MT, None, **parameters)[:, :-1].argmax(dim=-1) == tokens_MT[:, 1:]
-        place = np.arange(1, tokens_MT.shape[1])
+        position = np.arange(1, tokens_MT.shape[1])
         examples = data.test[task]
-        begun = place >= examples.prompt_lengths[:QUESTIONS, None]
-        in_solution = begun & (place < examples.lengths[:QUESTIONS, None])
+        begun = position >= examples.prompt_lengths[:QUESTIONS, None]
+        in_solution = begun & (position < examples.lengths[:QUESTIONS, None])
         shares[task] = float((right_MT.numpy() | ~in_solution).all(axis=1).mean())
     return shares
 
 
 @dataclass(frozen=True)
 class LastSteps:
-    """The last steps of M different test expressions of one task: ``tokens`` [M, T] of the whole worked solutions, the
-    positions ``equals`` [M] of the last '=' and ``places`` of the last step's arguments, and the right ``answers`` [M]
-    as token ids."""
+    """The last steps of M different test expressions of one task.
+
+    Attributes:
+        tokens: Tokens of the whole worked solutions, [M, T].
+        equals: Positions of the last '=', [M].
+        places: Positions of the last step's arguments, an array for each expression.
+        answers: Right answers as token ids, [M].
+    """
 
     tokens: Tensor
     equals: Integers

@@ -19,6 +19,7 @@ from scipy.spatial import Delaunay, QhullError
 from trainables.reparametrization.settings import GraphSettings
 
 Floats = NDArray[np.float64]
+"""Array of numbers."""
 Edges = NDArray[np.int64]
 """Both ends of every edge, [E, 2], the smaller end first, in ascending order."""
 
@@ -30,7 +31,7 @@ def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
 
 
 def edges(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
-    """Return the edges of a graph without loops; every node has one."""
+    """Return the edges of a graph without loops. Every node has an edge."""
     node = np.arange(nodes)
     if settings.kind == "grid":  # Nearly square; the last row may be short.
         width = math.isqrt(nodes - 1) + 1
@@ -88,11 +89,12 @@ def spanning_tree(points: Floats) -> Edges:
 
 
 def deaths(points: Floats) -> Floats:
-    """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]; the last class never dies."""
+    """Return the scales at which the classes of H0 of a cloud die, ascending, [N - 1]. The last class never dies."""
     return np.sort(np.hypot(*across(spanning_tree(points), points).T))
 
 
 def _candidates(points: Floats) -> Edges:
+    """Return edges that include those of the minimum spanning tree: the edges of the Delaunay triangulation."""
     centered = points - points.mean(axis=0)  # Far from the origin, Qhull rounds small differences away.
     try:
         made = Delaunay(centered)
@@ -102,11 +104,12 @@ def _candidates(points: Floats) -> Edges:
         return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
     ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     # The triangulation omits a point on another point or on an edge, to float64's precision.
-    for left_out, triangle, nearest in made.coplanar:
-        ends = np.concatenate([ends, [(left_out, corner) for corner in (nearest, *made.simplices[triangle])]])
+    for omitted, triangle, nearest in made.coplanar:
+        ends = np.concatenate([ends, [(omitted, corner) for corner in (nearest, *made.simplices[triangle])]])
     return _once(ends[ends[:, 0] != ends[:, 1]], len(points))
 
 
 def _once(ends: NDArray[Any], nodes: int) -> Edges:
+    """Return each edge once, in ascending order."""
     numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
     return np.stack(np.divmod(numbers, nodes), axis=1)

@@ -17,25 +17,32 @@ from trainables.reparametrization.methods import Method, Standing
 from trainables.reparametrization.settings import RaceSettings
 
 CHECKPOINT = "race.safetensors"
+"""File of a checkpoint."""
 
 
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
-    """Return 1 for the method that is ahead (as :class:`RaceSettings` defines it) and 0 for the others."""
+    """Return 1 for the method that is ahead and 0 for the others. For *ahead*, see :attr:`RaceSettings.factor`."""
 
-    def beats_rivals(mine: Standing) -> bool:
-        rivals = [theirs for theirs in standings.values() if theirs is not mine]
-        return all(theirs.broken or theirs.spent > race.factor * mine.spent for theirs in rivals)
+    def beats_rivals(standing: Standing) -> bool:
+        rivals = [other for other in standings.values() if other is not standing]
+        return all(rival.broken or rival.spent > race.factor * standing.spent for rival in rivals)
 
-    return {name: float(one.arrives_within(race.steps) and beats_rivals(one)) for name, one in standings.items()}
+    return {
+        name: float(standing.arrives_within(race.steps) and beats_rivals(standing))
+        for name, standing in standings.items()
+    }
 
 
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """Return True if the race ends once every method may have ``spent`` this much: at ``race.steps``, or if it is
-    decided and ``spent`` is ``patience`` times the first arrival's spending."""
-    first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
-    decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
+    """Return True if the race is over once every method may have ``spent`` this much.
+
+    It is over at ``race.steps``, or if it is decided and ``spent`` is ``patience`` times the cost of the first arrival.
+    """
+    methods = standings.values()
+    first = min((method.spent for method in methods if method.arrives_within(race.steps)), default=math.inf)
+    decided = all(method.ended or method.spent > race.factor * first for method in methods)
     waited = decided and spent >= race.patience * first
-    return waited or spent >= race.steps or all(one.ended for one in standings.values())
+    return waited or spent >= race.steps or all(method.ended for method in methods)
 
 
 @dataclass
@@ -49,6 +56,7 @@ class Race:
 
     @property
     def standings(self) -> dict[str, Standing]:
+        """Standing of each method, by name."""
         return {name: method.standing for name, method in self.methods.items()}
 
 
@@ -76,18 +84,21 @@ class RaceLearner(Learner):
         standings = self._races[index].standings
         scores = ahead(standings, self._settings)
         # A geometric mean, because gaps span orders of magnitude.
-        gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
+        finite = [method.gap if math.isfinite(method.gap) else 1e300 for method in standings.values()]
+        gaps = [max(gap, 1e-300) for gap in finite]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
         evaluation = Evaluation(self._spent, loss, scores, measures)
         race.curve.append(evaluation)
         if not is_over(standings, self._spent, self._settings):
             return Report(index, evaluation)
-        measures = {"seconds": sum(one.seconds for one in standings.values())}
-        for name, one in standings.items():
-            arrived = float(one.arrives_within(self._settings.steps))
-            measures |= {f"spent_{name}": one.spent, f"steps_{name}": one.steps, f"seconds_{name}": one.seconds}
-            measures |= {f"arrived_{name}": arrived, f"broken_{name}": float(one.broken)}
+        measures = {"seconds": sum(method.seconds for method in standings.values())}
+        for name, method in standings.items():
+            measures[f"spent_{name}"] = method.spent
+            measures[f"steps_{name}"] = method.steps
+            measures[f"seconds_{name}"] = method.seconds
+            measures[f"arrived_{name}"] = float(method.arrives_within(self._settings.steps))
+            measures[f"broken_{name}"] = float(method.broken)
         floor = dict.fromkeys(scores, 0.0)
         curve = tuple(race.curve)
         outcome = Outcome(Status.FINISHED, self._spent, scores, floor, curve, measures, data=race.digest)
@@ -97,7 +108,7 @@ class RaceLearner(Learner):
         arrays: dict[str, NDArray[Any]] = {}
         going = {}
         for race in (self._races[index] for index in self._active):
-            standings = {name: asdict(one) for name, one in race.standings.items()}
+            standings = {name: asdict(standing) for name, standing in race.standings.items()}
             going[race.key] = {"standings": standings, "curve": [asdict(point) for point in race.curve]}
             for name, method in race.methods.items():
                 arrays |= {f"{race.key}/{name}/{part}": array for part, array in method.arrays().items()}
@@ -109,8 +120,8 @@ class RaceLearner(Learner):
         self._spent = notes["spent"]
         self._active = [index for index, race in enumerate(self._races) if race.key in notes["going"]]
         for race in (self._races[index] for index in self._active):
-            theirs = notes["going"][race.key]
-            race.curve = [Evaluation(**point) for point in theirs["curve"]]
+            saved = notes["going"][race.key]
+            race.curve = [Evaluation(**point) for point in saved["curve"]]
             for name, method in race.methods.items():
                 arrays = {part: tensors[f"{race.key}/{name}/{part}"].numpy() for part in method.kept}
-                method.load(arrays, Standing(**theirs["standings"][name]))
+                method.load(arrays, Standing(**saved["standings"][name]))

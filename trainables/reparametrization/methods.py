@@ -43,18 +43,34 @@ cost steps."""
 
 
 class Price(NamedTuple):
-    """Prices of a method, in units of the race; ``product`` is with the Hessian."""
+    """Prices of a method, in units of the race.
+
+    Attributes:
+        setup: Price before the first step.
+        evaluation: Price of a loss and its gradient.
+        step: Price of a step, without its evaluation.
+        product: Price of a product with the Hessian.
+    """
 
     setup: float
-    evaluation: float  # Loss and gradient.
-    step: float  # Without its evaluation.
+    evaluation: float
+    step: float
     product: float = 0.0
 
 
 @dataclass
 class Standing:
-    """State of one method in one race. ``spent`` is in units of the race; ``gap`` is the loss above the solution's as a
-    share of the first, not finite for a ``broken`` method."""
+    """State of one method in one race.
+
+    Attributes:
+        spent: Cost so far, in units of the race.
+        steps: Number of steps so far.
+        gap: Distance of the loss from the solution's loss, as a share of the distance at the start. Not finite for a
+            broken method.
+        arrived: True if the method has reached the tolerance.
+        broken: True if the loss is not finite.
+        seconds: Computing time so far.
+    """
 
     spent: float = 0.0
     steps: int = 0
@@ -65,10 +81,11 @@ class Standing:
 
     @property
     def ended(self) -> bool:
+        """True if the method takes no more steps."""
         return self.arrived or self.broken
 
     def arrives_within(self, budget: float) -> bool:
-        """Return True if the method arrived within ``budget``, which a line search or Newton's direction may exceed."""
+        """Return True if the method arrived within ``budget``. A line search or Newton's direction may exceed it."""
         return self.arrived and self.spent <= budget
 
 
@@ -106,9 +123,11 @@ class Method(ABC):
         standing.broken = not math.isfinite(gap)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a checkpoint."""
         return {name: np.asarray(getattr(self, name)) for name in self.kept}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], standing: Standing) -> None:
+        """Continue from the arrays and the standing of a checkpoint."""
         self.standing = standing
         for name in self.kept:
             setattr(self, name, arrays[name][()])
@@ -132,7 +151,8 @@ class Descent(Method):
         self._offset = 0.0 if network is None else self.x - network(self.parameters)
 
     def _step(self) -> None:
-        network, standing = self._network, self.standing
+        network = self._network
+        standing = self.standing
         self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
         loss, gradient_ND = self.problem.evaluate(self.x)
         self._note(loss)
@@ -199,8 +219,10 @@ class LineSearch(Method):
 
 class ConjugateGradients(LineSearch):
     """Conjugate gradients with Jacobi's preconditioner (Nocedal and Wright 2006, sections 5.1 and 5.2), Polak and
-    Ribiere's directions, and a step from one product with the Hessian; on a quadratic this is the linear method.
-    Without positive curvature the step is the direction itself."""
+    Ribiere's directions, and a step from one product with the Hessian.
+
+    On a quadratic this is the linear method. Without positive curvature, the step is the direction itself.
+    """
 
     kept = (*LineSearch.kept, "search", "last", "square")
     search: Floats | float = 0.0
@@ -215,7 +237,8 @@ class ConjugateGradients(LineSearch):
         search_ND = share * self.search - scaled_ND
         square = float(np.vdot(scaled_ND, gradient_ND))
         if not (slope := float(np.vdot(search_ND, gradient_ND))) < 0:
-            search_ND, slope = -scaled_ND, -square
+            search_ND = -scaled_ND
+            slope = -square
         curvature = float(np.vdot(search_ND, self.problem.curvature(self.x)(search_ND)))
         self.standing.spent += self.price.product
         self.search = search_ND
@@ -235,7 +258,7 @@ class Lbfgs(LineSearch):
     pairs: Floats = np.empty((0, 2, 0))
 
     def _direction(self) -> Floats:
-        """Return minus the pairs' inverse Hessian times the gradient; without pairs, a step of length 1."""
+        """Return minus the pairs' inverse Hessian times the gradient. Without pairs, return a step of length 1."""
         q_P = self.gradient.ravel().copy()
         alphas = []
         scale = 1 / float(np.linalg.norm(q_P))
@@ -273,10 +296,12 @@ class Newton(LineSearch):
 
 
 def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> tuple[Floats, int]:
-    """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H (Nocedal and
-    Wright 2006, algorithm 7.1; without positive curvature the negative gradient). ``first`` is the length of the first
-    gradient. The residual is a share of the gradient that shrinks with it, so Newton's steps converge faster than
-    linearly."""
+    """Return a direction d [N, D] with ``H d`` near minus the gradient, and the number of products with H.
+
+    This is algorithm 7.1 of Nocedal and Wright 2006. Without positive curvature, the direction is the negative
+    gradient. ``first`` is the length of the first gradient. The allowed residual, as a share of the gradient, shrinks
+    with the gradient. Newton's steps therefore converge faster than linearly.
+    """
     length = float(np.linalg.norm(gradient_ND))
     enough = min(math.sqrt(length / first), LOOSE) * length
     direction_ND = np.zeros_like(gradient_ND)
@@ -293,11 +318,13 @@ def newton_direction(product: Curvature, gradient_ND: Floats, first: float) -> t
         left = float(np.vdot(residual_ND, residual_ND))
         if math.sqrt(left) <= enough:
             return direction_ND, count
-        search_ND, square = left / square * search_ND - residual_ND, left
+        search_ND = left / square * search_ND - residual_ND
+        square = left
     return direction_ND, MOST_PRODUCTS
 
 
 SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbfgs, "newton": Newton}
+"""Methods that search along a line, by name."""
 
 
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:

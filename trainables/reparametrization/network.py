@@ -1,11 +1,14 @@
 """The graph network, whose output is the vector of unknowns to optimize.
 
-Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``,
-with H the Hessian at the start and D the sums of absolute values in its rows (the idea is arXiv 2205.13624's; layers
-and scale are ours), or from a control in place of H. If the unknowns are ``R z``, gradient descent on z moves them
-against ``R R'`` times the gradient, which is Newton's step if ``R = H^-1/2``. The series of R in P, cut off at the
-depth and scaled to 1 for H = 0, is ``residual: series`` (M is P). With ``halves`` M is ``(1 + P) / 2``, and the output
-is the last layer. Shapes: N nodes, C features per node, D numbers per node, P features of all nodes.
+Every node has C features, which are parameters. A layer is ``h <- M h``. M is made from ``P = 1 - D^-1/2 H D^-1/2``.
+H is the Hessian at the start, or a control instead of it, and D has the sums of absolute values in its rows. The idea
+is from arXiv 2205.13624. Layers and scale are ours.
+
+If the unknowns are ``R z``, gradient descent on z moves them against ``R R'`` times the gradient. This is Newton's step
+if ``R = H^-1/2``. With ``residual: series``, M is P, and the output is the series of R in P, cut off at the depth and
+scaled to 1 for H = 0. With ``halves``, M is ``(1 + P) / 2``, and the output is the last layer.
+
+Shapes: N nodes, C features per node, D numbers per node, P features of all nodes.
 """
 
 from __future__ import annotations
@@ -22,8 +25,11 @@ from trainables.reparametrization.settings import NetworkSettings
 
 
 def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.random.Generator) -> Any:
-    """Return the matrix M [N, N] of a rule, scipy CSR: of the Hessian at the start, of the bare graph's Laplacian, or,
-    with ``random``, of the Hessian with its nodes shuffled, which has the same spectrum and cost on another graph."""
+    """Return the matrix M [N, N] of a rule, scipy CSR.
+
+    It is made from the Hessian at the start, from the bare graph's Laplacian or, with ``random``, from the Hessian with
+    its nodes shuffled. The shuffled Hessian has the same spectrum and cost, on another graph.
+    """
     matrix = problem.laplacian if rule == "laplacian" else problem.hessian
     if rule == "random":
         shuffled = rng.permutation(matrix.shape[0])
@@ -47,7 +53,7 @@ class Network:
         self._matrix = matrix
         depth = settings.depth
         self.features_P = rng.standard_normal(matrix.shape[0] * settings.width)
-        # Each number is read from its own features; columns have length 1.
+        # Each number is read from its own features. Columns have length 1.
         owners_DC = np.arange(settings.width) % numbers == np.arange(numbers)[:, None]
         self._readout_CD: Floats = np.asarray(owners_DC / np.sqrt(owners_DC.sum(axis=1, keepdims=True))).T
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]

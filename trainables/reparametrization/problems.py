@@ -41,9 +41,14 @@ Curvature = Callable[[Floats], Floats]
 class Problem(ABC):
     """A loss on a sparse graph, a function of (settings, nodes, seed) in float64.
 
-    ``start`` and ``solution`` are [N, D]; ``hessian`` (at the start) and ``laplacian`` (of the graph without weights)
-    are scipy CSR [N, N]. A gradient that is mathematically 0 must be exactly 0: Adam divides a gradient by its own
-    size, so rounding would become a full step.
+    A gradient that is mathematically 0 must be exactly 0: Adam divides a gradient by its own size, so rounding would
+    become a full step.
+
+    Attributes:
+        start: Unknowns at the start, [N, D].
+        solution: Unknowns at the solution, [N, D].
+        hessian: Hessian at the start, scipy CSR [N, N].
+        laplacian: Laplacian of the graph without weights, scipy CSR [N, N].
     """
 
     numbers: ClassVar[int] = 1
@@ -59,11 +64,11 @@ class Problem(ABC):
     @classmethod
     @abstractmethod
     def drawn(cls, settings: Any, nodes: int, seed: int) -> Self:
-        """Return the problem of a graph with this many nodes, including nodes whose values are given."""
+        """Return the problem of a graph with this many nodes, including nodes with fixed values."""
 
     @abstractmethod
     def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
-        """Return the loss above the solution's, and its gradient [N, D]."""
+        """Return the loss minus the loss of the solution, and its gradient [N, D]."""
 
     @abstractmethod
     def curvature(self, x_ND: Floats) -> Curvature:
@@ -74,7 +79,8 @@ class Problem(ABC):
         """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive upper bound, for Jacobi's preconditioner."""
 
     def digest(self) -> str:
-        # A factorization's last bits depend on the processor, so the solution is left out. The other fields define it.
+        """Return a hash of the problem, the same on every machine."""
+        # A factorization's last bits depend on the processor, so the solution is omitted. The other fields define it.
         digest = hashlib.sha256()
         for value in (getattr(self, field.name) for field in fields(self) if field.name != "solution"):
             for part in (value.data, value.indices, value.indptr) if sparse.issparse(value) else (value,):
@@ -106,7 +112,7 @@ class HeatProblem(Problem):
         # A part of the graph without a held node has no unique solution, so its first node leaks toward 0.
         parts, part = sparse.csgraph.connected_components(bare, directed=False)
         leak = np.zeros(nodes)
-        leak[[int(np.argmax(part == one)) for one in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
+        leak[[int(np.argmax(part == free_part)) for free_part in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
         hessian = csr((whole + sparse.diags(leak)).tocsr()[free][:, free])
         source = -(whole[free][:, held] @ held_at)
         start = rng.standard_normal((len(free), 1))
@@ -235,5 +241,5 @@ class CloudProblem(Problem):
     def _springs(self, points: Floats) -> Springs:
         """Return the springs at these points. The last result is cached, for a method that does not move."""
         if self._seen is None or not np.array_equal(self._seen[0], points):
-            self._seen = points.copy(), springs_of(points, self.scale)
+            self._seen = (points.copy(), springs_of(points, self.scale))
         return self._seen[1]

@@ -9,17 +9,20 @@ from typing import Any, Literal
 from trainables.contract.settings import require
 
 Kind = Literal["grid", "small_world"]
+"""Kind of a graph."""
 Residual = Literal["halves", "series"]
+"""How a network combines its layers."""
 
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network, named by its propagation; its output is the unknowns."""
 METHODS = ("adam", "cg", "hessian", "laplacian", "lbfgs", "momentum", "newton", "random")
-FEWEST = 16
-"""Nodes of the smallest graph."""
+"""Names of all methods."""
+FEWEST_NODES = 16
+"""Number of nodes of the smallest graph."""
 HISTORY = 10
-"""Pairs that L-BFGS keeps."""
+"""Maximum number of pairs that L-BFGS keeps."""
 PLANE = 2
-"""Coordinates of a point of a cloud."""
+"""Number of coordinates of a point of a cloud."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class GraphSettings:
     """Probability that an edge of a small world moves to a random end."""
 
     def __post_init__(self) -> None:
-        even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
-        require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
+        even = 2 <= self.degree < FEWEST_NODES // 2 and self.degree % 2 == 0
+        require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST_NODES // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
 
     @property
@@ -133,7 +136,7 @@ class HeatSettings:
     Laplacian."""
 
     def __post_init__(self) -> None:
-        require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
+        require(1 <= self.held < FEWEST_NODES, "heat.held", self.held, f"from 1 to {FEWEST_NODES - 1}")
         require(self.spread >= 0, "heat.spread", self.spread, "0 or more")
 
 

@@ -1,1 +1,1 @@
-"""Any training program as a family: it is started, read, continued and ended, never imported."""
+"""Any training program as a family: it is started as a process, read, continued and ended, but never imported."""

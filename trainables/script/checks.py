@@ -16,13 +16,16 @@ from trainables.script.family import ScriptFamily
 from trainables.script.learner import ScriptError, ScriptLearner
 
 POINTS = 2
-"""Evaluations that are compared."""
+"""Number of evaluations that are compared."""
 KEYS = "keys and shapes distinguish runs"
 
 
 class ScriptChecks:
-    """The checks of one script, which share its runs. Each returns notes for the user, or "", and raises
-    :class:`BrokenFamilyError` or :class:`Skipped`."""
+    """The checks of one script. They share its runs.
+
+    Each check returns notes for the user, or an empty string. It raises :class:`BrokenFamilyError` if it fails, and
+    :class:`Skipped` if it does not apply.
+    """
 
     def __init__(self, case: Case) -> None:
         assert isinstance(case.family, ScriptFamily), "the family is of a script"
@@ -34,7 +37,7 @@ class ScriptChecks:
         self._resumed: Evaluation | None = None
 
     def findings(self) -> Iterator[Finding]:
-        """Run every check. After the first two, those that need evaluations are skipped without one."""
+        """Run every check. If there are no evaluations, the checks that need them are skipped."""
         checks: dict[str, Callable[[], str]] = {
             "directory, program and code are there": self._files,
             KEYS: self._keys,
@@ -102,7 +105,7 @@ class ScriptChecks:
             return self._continued(learner, run, killed_at)
 
     def _continued(self, learner: ScriptLearner, run: RunConfig, killed_at: int) -> str:
-        """Check that a learner continues a run that was killed after a step."""
+        """Check that a learner continues a run that was killed after a step. Return notes."""
         last: Evaluation | None = None
         for last in self._evaluations(learner, run):
             if learner.steps_seen and last.step == learner.steps_seen[-1]:
@@ -160,7 +163,7 @@ class ScriptChecks:
         return f"parameters: {self._parameters:g} at {low}, {count:g} at {high}"
 
     def _differs(self, run: RunConfig, name: str, words: str) -> float | None:
-        """Check that a run's first numbers differ from those of the first. Return its parameters."""
+        """Check that a run's first numbers differ from those of the first run. Return its parameters."""
         with closing(self._learner(run, name)) as learner:
             points = self._points(learner, run)
             count = learner.reader.parameters
@@ -175,7 +178,7 @@ class ScriptChecks:
 
     def _learner(self, run: RunConfig, name: str) -> ScriptLearner:
         learner = self._case.learner([run])
-        assert isinstance(learner, ScriptLearner), "a script has a learner of its own"
+        assert isinstance(learner, ScriptLearner), "a script family makes script learners"
         learner.work_in(self._case.directory / name)
         return learner
 
@@ -200,5 +203,5 @@ class ScriptChecks:
 
 
 def _numbers(points: list[Evaluation]) -> list[tuple[int, float, dict[str, float], dict[str, float]]]:
-    """Return what is compared. With a bar, accuracies are 0 or 1, and the scores are measures."""
+    """Return the numbers to compare. With a bar, accuracies are 0 or 1, and the scores are measures."""
     return [(point.step, point.loss, point.accuracy, dict(point.measures)) for point in points]

@@ -13,8 +13,8 @@ from trainables.script.options import ScriptOptions
 
 
 def code_files(options: ScriptOptions) -> list[str]:
-    """Return the files of a script's code, relative to its directory: those under ``code:``, or those that its command
-    names."""
+    """Return the files of a script's code, relative to its directory: the files under ``code:``, by default the files
+    in its command."""
     if options.code:
         return sorted(set(options.code))
     root = Path(options.directory)
@@ -24,8 +24,10 @@ def code_files(options: ScriptOptions) -> list[str]:
 
 
 def code_hash(options: ScriptOptions) -> str:
-    """Return the hash of a script's code. Comments and empty lines of Python files do not change it. Raises
-    :class:`SettingsError` if a file cannot be read."""
+    """Return the hash of a script's code. Comments and empty lines of Python files do not change it.
+
+    Raises :class:`SettingsError` if a file cannot be read.
+    """
     digest = hashlib.sha256()
     for name in code_files(options):
         path = Path(options.directory) / name
@@ -40,7 +42,7 @@ def code_hash(options: ScriptOptions) -> str:
 
 
 def with_code(options: ScriptOptions) -> ScriptOptions:
-    """Return options with the hash of the code as it is now, "" if it cannot be read."""
+    """Return options with the hash of the present code. The hash is empty if the code cannot be read."""
     try:
         return replace(options, code_hash=code_hash(options))
     except SettingsError:

@@ -1,4 +1,4 @@
-"""Scripts as a family: each run is a process, which this project starts and reads but never imports."""
+"""Scripts as a family: each run is a process. This project starts it and reads its output, but never imports it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from trainables.script import placeholders
 from trainables.script.code import code_hash
 from trainables.script.learner import ScriptLearner
 from trainables.script.options import ScriptOptions
-from trainables.script.placeholders import GIVEN
+from trainables.script.placeholders import COMMON_PLACEHOLDERS
 from trainables.script.settings import ScriptSettings, settings_type
 
-NAME = "script"
+SCRIPT_FAMILY = "script"
 """Name of the family in a search space, and part of its runs' keys."""
 
 
 class ScriptFamily(Family):
     """A family of runs of one script. :func:`script_family` makes the class for a search space."""
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = SCRIPT_FAMILY
     version: ClassVar[int] = 1
     size_axis: ClassVar[str] = "size"
     Settings: ClassVar[type] = ScriptSettings
@@ -46,7 +46,7 @@ class ScriptFamily(Family):
         return self.task_names
 
     def parameters(self, size: float) -> Parameters:
-        """Return the size: only the script knows its parameters."""
+        """Return the size, because only the script knows its parameters."""
         return Parameters(size, size)
 
     def scaled(self, steps: float, examples: float) -> Any:
@@ -56,23 +56,23 @@ class ScriptFamily(Family):
         return int(run.settings.steps)
 
     def flops(self, run: RunConfig) -> float:
-        """Guess the operations of a run, as those of a model with ``size`` parameters."""
+        """Guess the operations of a run: the operations of a model with ``size`` parameters."""
         return float(FLOPS_PER_PARAMETER * run.size * self.steps(run) * GUESSED_BATCH)
 
     def shape(self, run: RunConfig) -> str:
         return f"{self.size_axis}-{run.size}".replace(" ", "_")
 
     def key(self, run: RunConfig) -> str:
-        """Return the identity of a run, which includes the script's options and the hash of its code."""
+        """Return the key of a run. It covers the script's options and the hash of its code."""
         floor = dict(self.floor) if isinstance(self.floor, Mapping) else self.floor
         identity: dict[str, Any] = {"options": self.options.identity(), "floor": floor}
         identity |= {} if self.bar is None else {"learned": str(self.bar)}
-        return run_key(f"{NAME}:{digest_of(identity)[:DIGITS]}", self.version, run)
+        return run_key(f"{SCRIPT_FAMILY}:{digest_of(identity)[:DIGITS]}", self.version, run)
 
     def check(self, mix: Mix, size: int) -> None:
-        """Refuse placeholders that have no value."""
+        """Refuse placeholders without a value, and tasks without a score."""
         options = self.options
-        known = (*GIVEN, *(one.name for one in fields(self.settings)))
+        known = (*COMMON_PLACEHOLDERS, *(setting.name for setting in fields(self.settings)))
         for key in ("command", "resume"):
             for word in getattr(options, key):
                 placeholders.check(word, known, f"script.{key}")
@@ -105,20 +105,20 @@ class ScriptFamily(Family):
         code_hash(options)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        found = []
+        warnings = []
         if not self.knows_floor:
-            found.append(
+            warnings.append(
                 "The search space does not give `floor`, the accuracy of the best constant answer, so it is taken as "
                 "0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
             )
         if not self.options.seeded:
-            found.append("The script takes no seed, so the two runs of a pair do not share their data.")
-        return found
+            warnings.append("The script takes no seed, so the two runs of a pair do not share their data.")
+        return warnings
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         (run,) = runs
-        own = type(self)(run.settings)
-        return ScriptLearner(own, run, self.options, bar=self.bar, floor=self.floor)
+        family = type(self)(run.settings)  # A recipe or a longer budget differs from the family's settings.
+        return ScriptLearner(family, run, self.options, bar=self.bar, floor=self.floor)
 
 
 def script_family(
@@ -128,8 +128,15 @@ def script_family(
     tasks: Sequence[str],
     bar: Bar | None = None,
 ) -> type[ScriptFamily]:
-    """Return the family of a script with these settings, as plain values. ``tasks`` are those of the mixes, which count
-    if the options name none. With a ``bar``, a constant answer is taken not to reach it."""
+    """Return the family of a script.
+
+    Args:
+        options: The script's options.
+        floor: Score of the best constant answer, for all tasks or by task. None if it is unknown.
+        settings: The script's settings, as plain values.
+        tasks: Tasks of the mixes. They count if the options do not list tasks.
+        bar: Bar of scores that are not accuracies. A constant answer is assumed not to reach it.
+    """
     tunable = tuple(
         name
         for name, value in settings.items()
@@ -138,7 +145,7 @@ def script_family(
     words = Words(size=options.size_axis, parameters=f"units of {options.size_axis}")
     members = {
         "__doc__": ScriptFamily.__doc__,
-        "name": NAME,
+        "name": SCRIPT_FAMILY,
         "Settings": settings_type(tuple(settings)),
         "options": options,
         "size_axis": options.size_axis,

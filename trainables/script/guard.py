@@ -1,11 +1,12 @@
-"""The process between a worker and a script. It starts the script in a session of its own, copies what it prints into
-files, and ends it with everything that it started: when the worker asks, and when the worker itself was killed.
+"""Sits between a worker and a script. It starts the script in a new session and copies its output to files. When the
+worker asks, or when the worker is killed, it kills the script and all its descendants.
 
-It runs as a program, ``python -I -S guard.py PLAN``, with nothing but the standard library. It consists of two
-processes. The first only waits for the second, so that Ray, which kills the children of a worker that died, does not
-kill the second. If the second is killed, the first ends the script.
+It runs as a program, ``python -I -S guard.py ORDERS``, and uses only the standard library. It consists of two
+processes. Ray kills the children of a worker that died. The first process therefore only waits for the second, which is
+not a child of the worker. If the second process is killed, the first one ends the script.
 
-The second adopts processes whose parent has ended, so it also finds a daemon that has left the script's session.
+The second process adopts processes whose parent has ended. It therefore also finds a daemon that has left the script's
+session.
 """
 
 from __future__ import annotations
@@ -22,20 +23,30 @@ import time
 from contextlib import suppress
 from typing import TypedDict
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG = 1
+"""Option of ``prctl``: the signal that a process gets when its parent ends."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Option of ``prctl``: adopt descendants whose parent has ended."""
 POLL_S = 0.5
 """Seconds between polls of the worker and of the memory."""
 LEFT_S = 5.0
-"""Seconds that processes may use to end after the script itself has ended."""
+"""Seconds that other processes have to end after the script itself has ended."""
 KILLED_S = 10.0
 """Seconds to wait for killed processes, which may hang in the kernel."""
-SEGMENT_BYTES, MOST_SEGMENTS = 1 << 20, 16
-"""Size of a file of output, and number of files that may wait to be read. At that number, the script waits."""
+SEGMENT_BYTES = 1 << 20
+"""Size of a file of output."""
+MOST_SEGMENTS = 16
+"""Maximum number of files of output that wait to be read. At this number, the script waits."""
 LONGEST_LINE = 1 << 16
-FIRST, NEXT = "first", "log"
-"""Ends of names of files of output: the first of a process, and the others."""
+"""Bytes of a line after which it is cut."""
+FIRST = "first"
+"""Suffix of the first file of output of a process."""
+NEXT = "log"
+"""Suffix of the other files of output."""
 SEGMENT = re.compile(r"(\d{6,12})\.(first|log)")
+"""Pattern of the names of files of output."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""Bytes of a page of memory."""
 
 
 def segments(directory: str) -> list[tuple[int, str]]:
@@ -45,14 +56,16 @@ def segments(directory: str) -> list[tuple[int, str]]:
 
 
 def started_at(process: int) -> str:
-    """Return when a process started, in the kernel's ticks, or "" if it has ended. With it, a process cannot be taken
-    for a later one of the same number."""
+    """Return when a process started, in the kernel's ticks, or an empty string if it has ended.
+
+    Together with the pid, this identifies a process even if the pid is reused.
+    """
     values = _stat(process)
     return "" if not values or values[0] == "Z" else values[19]
 
 
 def _stat(process: int) -> list[str]:
-    """Return the values of ``/proc/PROCESS/stat`` from the state on, or [] if the process has ended."""
+    """Return the values of ``/proc/PROCESS/stat`` from the state on, or an empty list if the process has ended."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -69,16 +82,17 @@ def descendants(process: int) -> list[int]:
             children.setdefault(int(values[1]), []).append(int(name))
             if values[0] not in "ZX":
                 living.add(int(name))
-    below, todo = [], [process]
+    below = []
+    todo = [process]
     while todo:
         inner = children.get(todo.pop(), [])
         below += inner
         todo += inner
-    return [one for one in below if one in living]
+    return [descendant for descendant in below if descendant in living]
 
 
 def memory_of(processes: list[int]) -> int:
-    """Return the memory of processes in bytes. Pages that they share count several times."""
+    """Return the memory of processes in bytes. Shared pages count several times."""
     return sum(int(values[21]) * PAGE_BYTES for values in map(_stat, processes) if values)
 
 
@@ -87,7 +101,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 class Output:
-    """Writes whole lines to files of bounded size, whose names continue those in the directory."""
+    """Writes whole lines to files of bounded size. Their numbers continue those of the files in the directory."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -103,9 +117,11 @@ class Output:
         self._number += 1
         path = os.path.join(self._directory, f"{self._number:06}.{self._kind}")
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._kind, self._size = NEXT, 0
+        self._kind = NEXT
+        self._size = 0
 
     def write(self, lines: bytes) -> None:
+        """Write whole lines."""
         if self._size >= SEGMENT_BYTES:
             self._begin()
         self._size += len(lines)
@@ -113,23 +129,25 @@ class Output:
             lines = lines[os.write(self._file, lines) :]
 
     def is_full(self) -> bool:
+        """Return True if so many files wait to be read that the script must wait."""
         return len(segments(self._directory)) >= MOST_SEGMENTS
 
 
 class Stream:
-    """One of a script's two outputs. Its lines are not mixed with those of the other."""
+    """One of a script's two outputs. Each keeps its unfinished line, so lines of the two are never mixed."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._rest = b""
 
     def read(self, output: Output) -> bool:
-        """Copy what can be read. Return False at the end."""
+        """Copy the data that can be read now. Return False at the end of the output."""
         data = os.read(self.descriptor, LONGEST_LINE)
         text = (self._rest + data).replace(b"\r", b"\n")  # A progress bar returns to the start of its line.
         end = text.rfind(b"\n") + 1
         if not end and (len(text) >= LONGEST_LINE or (not data and text)):
-            text, end = text + b"\n", len(text) + 1
+            text += b"\n"
+            end = len(text)
         self._rest = text[end:]
         if end:
             output.write(text[:end])
@@ -138,8 +156,20 @@ class Stream:
         return bool(data)
 
 
-class Plan(TypedDict):
-    """What :class:`trainables.script.process.ScriptProcess` sends."""
+class GuardOrders(TypedDict):
+    """Orders for the guard from :class:`trainables.script.process.ScriptProcess`, sent as JSON.
+
+    Attributes:
+        command: The script's program and its arguments.
+        directory: Working directory of the script.
+        logs: Directory for files of output.
+        grace_s: Seconds between SIGTERM and SIGKILL.
+        memory: Bytes of memory at which the script is ended, or 0 for no limit.
+        control: Descriptor of the pipe that the worker closes to end the script.
+        status: Descriptor of the pipe for the guard's answers.
+        worker: Pid of the worker.
+        started: Start of the worker (:func:`started_at`).
+    """
 
     command: list[str]
     directory: str
@@ -155,32 +185,33 @@ class Plan(TypedDict):
 class Guard:
     """Starts the script and watches it."""
 
-    def __init__(self, plan: Plan, to_first: int) -> None:
-        self._command = plan["command"]
-        self._directory = plan["directory"]
-        self._logs = plan["logs"]
-        self._grace_s = plan["grace_s"]
-        self._memory = plan["memory"]
-        self._control = plan["control"]
-        self._status = plan["status"]
-        self._worker = plan["worker"]
-        self._started = plan["started"]
+    def __init__(self, orders: GuardOrders, to_first: int) -> None:
+        self._command = orders["command"]
+        self._directory = orders["directory"]
+        self._logs = orders["logs"]
+        self._grace_s = orders["grace_s"]
+        self._memory = orders["memory"]
+        self._control = orders["control"]
+        self._status = orders["status"]
+        self._worker = orders["worker"]
+        self._started = orders["started"]
         self._to_first = to_first
         self._ends = False
-        """True once the worker asked to end the script, or has ended itself."""
+        """True once the worker has asked to end the script, or has ended."""
         self._code: int | None = None
         self._script = 0
         self._streams: list[Stream] = []
         self._output: Output | None = None
 
     def run(self) -> dict[str, object]:
-        """Return how the script ended."""
+        """Run the script. Return how it ended, as arguments of :class:`trainables.script.process.ScriptExit`."""
         if not self._lock():
             return {"stopped": True}
         self._output = Output(self._logs)
         if error := self._start():
             return {"error": error}
-        polled_at, exceeded = 0.0, False
+        polled_at = 0.0
+        exceeded = False
         while self._code is None and not self._ends:
             self._turn(POLL_S)
             if time.monotonic() - polled_at >= POLL_S:
@@ -193,8 +224,9 @@ class Guard:
         return {"code": self._code, "stopped": stopped, "memory": exceeded, "left": left}
 
     def _lock(self) -> bool:
-        """Wait until the processes of an earlier script in this directory have ended. Return False if the worker does
-        not wait that long."""
+        """Wait until the processes of an earlier script in this directory have ended. Return False if the worker stops
+        waiting first."""
+        # The guard of the earlier script holds the lock until then.
         lock = os.open(os.path.join(self._logs, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         while not self._ends:
             try:
@@ -202,7 +234,7 @@ class Guard:
                 return True
             except BlockingIOError:
                 time.sleep(0.05)
-            except OSError:  # A file system without locks.
+            except OSError:  # The file system does not support locks.
                 return True
             self._ends = bool(select.select([self._control], [], [], 0)[0])
             self._check_worker()
@@ -212,13 +244,17 @@ class Guard:
         self._ends = self._ends or started_at(self._worker) != self._started
 
     def _start(self) -> str:
-        """Start the script. Return why it cannot be started, or ""."""
+        """Start the script. Return why it cannot be started, or an empty string."""
         guard = os.getpid()
+        # The end of a child writes to this pipe, so select wakes up.
         wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes[1], warn_on_full_buffer=False)
         self._wakes = wakes[0]
-        out, err, failed = os.pipe(), os.pipe(), os.pipe2(os.O_CLOEXEC)
+        out = os.pipe()
+        err = os.pipe()
+        # Closed by a successful exec, so the guard reads either an error or the end.
+        failed = os.pipe2(os.O_CLOEXEC)
         self._script = os.fork()
         if not self._script:
             try:
@@ -227,7 +263,7 @@ class Guard:
                     signal.signal(number, signal.SIG_DFL)
                 os.setsid()
                 _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-                if os.getppid() != guard:
+                if os.getppid() != guard:  # The guard ended before the signal was set.
                     os._exit(1)
                 os.dup2(out[1], 1)
                 os.dup2(err[1], 2)
@@ -247,8 +283,11 @@ class Guard:
         return why
 
     def _turn(self, within_s: float, *, is_over: bool = False) -> None:
-        """Wait for output, the end of a process, or the worker's request, and handle it. When the script ``is_over``,
-        its last output is written even if the rest has not been read, because the worker may be gone."""
+        """Wait for output, the end of a process, or the worker's request, and handle it.
+
+        When the script ``is_over``, write its last output even if earlier output was not read, because the worker may
+        have ended.
+        """
         assert self._output is not None, "the script was started"
         is_full = not is_over and self._output.is_full()
         streams = [] if is_full else self._streams
@@ -275,16 +314,18 @@ class Guard:
                 self._code = os.waitstatus_to_exitcode(status)
 
     def _end(self, grace_s: float) -> int:
-        """End everything that the script has started. Return how many processes were left when it ended."""
-        self._ends = True  # The worker is not asked again.
+        """End all processes that the script has started. Return how many were left when the script ended."""
+        self._ends = True  # Ignore the worker from now on.
         left = -1
         for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
             limit = time.monotonic() + within_s
             signalled: set[int] = set()
             while living := descendants(os.getpid()):
                 left = len(living) if left < 0 else left
-                for process in [one for one in living if one not in signalled]:
-                    _kill(process, number)
+                # New processes may appear at any time, so look again after every signal.
+                for process in living:
+                    if process not in signalled:
+                        _kill(process, number)
                 signalled |= set(living)
                 if time.monotonic() >= limit:
                     break
@@ -301,7 +342,7 @@ def _kill(process: int, number: int) -> None:
 
 
 def _moved(descriptor: int) -> int:
-    """Return a low number for a descriptor, which select accepts, and which the script does not inherit."""
+    """Return a lower number for a descriptor. Select only accepts low numbers, and the script does not inherit it."""
     low = os.dup(descriptor)
     os.close(descriptor)
     return low
@@ -309,17 +350,17 @@ def _moved(descriptor: int) -> int:
 
 def main() -> None:
     """Run as the first of the two processes, then as the second."""
-    plan: Plan = json.loads(sys.argv[1])
-    plan["control"] = _moved(plan["control"])
-    plan["status"] = _moved(plan["status"])
+    orders: GuardOrders = json.loads(sys.argv[1])
+    orders["control"] = _moved(orders["control"])
+    orders["status"] = _moved(orders["status"])
     from_second, to_first = os.pipe()
     second = os.fork()
     if second:
-        for descriptor in (plan["control"], plan["status"], to_first):
+        for descriptor in (orders["control"], orders["status"], to_first):
             os.close(descriptor)
         _, status = os.waitpid(second, 0)
         script = os.read(from_second, 100)
-        if status and script:  # The second was killed.
+        if status and script:  # The second process was killed.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(int(script), signal.SIGKILL)
         sys.exit(bool(status))
@@ -329,13 +370,13 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        ended = Guard(plan, to_first).run()
-    except OSError as error:  # Such as a full disk.
-        ended = {"errno": error.errno, "error": f"{error.strerror}: {error.filename or plan['logs']}"}
+        ended = Guard(orders, to_first).run()
+    except OSError as error:  # For example, the disk is full.
+        ended = {"errno": error.errno, "error": f"{error.strerror}: {error.filename or orders['logs']}"}
         for process in descendants(os.getpid()):
             _kill(process, signal.SIGKILL)
     with suppress(BrokenPipeError):  # The worker has ended.
-        os.write(plan["status"], json.dumps(ended).encode() + b"\n")
+        os.write(orders["status"], json.dumps(ended).encode() + b"\n")
 
 
 if __name__ == "__main__":

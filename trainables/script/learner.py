@@ -1,4 +1,4 @@
-"""One run of a script: its process, what it prints, and what remains after a kill."""
+"""One run of a script: its process, its output, and its points, which survive a kill."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.settings import SettingsError
 from trainables.script import placeholders
 from trainables.script.code import code_files, code_hash
-from trainables.script.metrics import MetricReader, MixedStepsError, Point
+from trainables.script.metrics import MetricReader, Metrics, MixedStepsError
 from trainables.script.options import ScriptOptions
-from trainables.script.process import Ended, FileReader, Kept, LogReader, NoFileError, ScriptProcess
+from trainables.script.process import FileReader, LogReader, NoFileError, ScriptExit, ScriptProcess, TruncatedText
 
 LOGS = "sweep"
 """Directory for the script's output and the points read from it, in a run's directory. The script itself writes to
@@ -39,27 +39,27 @@ RESTARTS = 2
 LAST_LINES = 20
 """Lines of output that an error shows."""
 OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")
-"""Parts of a script's last lines that say that the memory of a GPU is exhausted."""
+"""Parts of a script's last lines that show that the memory of a GPU is exhausted."""
 
 
 class ScriptError(RuntimeError):
-    """A script failed: its exit code, its signal or its silence, with its last lines."""
+    """Raised if a script failed. The message has its exit code, signal or silence, and its last lines."""
 
 
 @dataclass(frozen=True)
 class TimedPoint:
-    """A point and the seconds of training up to it, in all processes of the run."""
+    """A point, and the seconds of training up to it in all processes of the run."""
 
-    point: Point
+    point: Metrics
     seconds: float
 
 
 class ScriptLearner(PointLearner):
     """Runs a script for one run, and reads its points. :class:`ReportValidator` checks their numbers.
 
-    Points are on disk before they are reported. After a kill, the next learner in the same directory has them, reads
-    the rest of the output, and continues the script from its own checkpoint. If a script begins again, or at an earlier
-    step, its new points replace the old ones.
+    Points are on disk before they are reported. After a kill, the next learner in the same directory reads them and the
+    rest of the output, and continues the script from the script's own checkpoint. If the script begins again, or at an
+    earlier step, its new points replace the old ones.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ScriptLearner(PointLearner):
         bar: Bar | None = None,
         floor: float | Mapping[str, float] = 0.0,
     ) -> None:
-        """Prepare a run, which :meth:`advance` starts. ``bar`` and ``floor`` are those of the family."""
+        """Prepare a run. The first :meth:`advance` starts it. Pass the ``bar`` and the ``floor`` of the family."""
         super().__init__(family, run)
         self._family = family
         self._options = options
@@ -82,18 +82,18 @@ class ScriptLearner(PointLearner):
         self._process: ScriptProcess | None = None
         self._points: list[TimedPoint] = []
         self._reader = MetricReader(self._options.reading, run.mix.tasks, bar)
-        self._output = Kept()
+        self._output = TruncatedText()
         self.steps_seen: list[int] = []
         """Steps of the points that the present process has reported."""
 
     @property
     def reader(self) -> MetricReader:
-        """What was found in the script's lines."""
+        """The reader of the script's lines, with the metrics that it has found."""
         return self._reader
 
     @property
     def process(self) -> ScriptProcess | None:
-        """The running script."""
+        """The running script, or None."""
         return self._process
 
     def work_in(self, directory: Path) -> None:
@@ -106,7 +106,8 @@ class ScriptLearner(PointLearner):
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             process.stop()
 
@@ -136,8 +137,10 @@ class ScriptLearner(PointLearner):
         yield self._end(diverged_at)
 
     def _attempts(self) -> Iterator[None]:
-        """Yield once for each process to start, and again if the last one was killed. Raises
-        :class:`ScriptError` if a script failed, or was killed too often without a new point."""
+        """Yield once for each process to start. Yield again if the process was killed.
+
+        Raises :class:`ScriptError` if the script failed, or was killed too often without a new point.
+        """
         best = self._last_step
         failures = 0
         while True:
@@ -152,7 +155,7 @@ class ScriptLearner(PointLearner):
             best = max(best, self._last_step)
             if failures > RESTARTS:
                 times = f"was killed {failures} times without a new evaluation"
-                raise self._failed(f"{times}, the last time {_signal_words(ended)}")
+                raise self._failed(f"{times}, the last time {_signal_text(ended)}")
 
     def _points_of(self, log: LogReader) -> Iterator[TimedPoint]:
         """Start a process and yield its points until it ends."""
@@ -175,7 +178,7 @@ class ScriptLearner(PointLearner):
                     self._output.add(line)
             if self._options.file:
                 lines = self._lines_of(file) or (file.last() if ended is not None else [])
-                # What was there before this process began may be of several processes.
+                # Lines from before this process may come from several processes.
                 self._reader.is_tolerant = is_first
             is_first = False
             for point in self._read(lines):
@@ -197,7 +200,7 @@ class ScriptLearner(PointLearner):
         except NoFileError:
             raise self._broken(f"cannot be read: {file.path.name}, its file of metrics, is not a plain file") from None
 
-    def _read(self, lines: Sequence[str | None]) -> Iterator[Point]:
+    def _read(self, lines: Sequence[str | None]) -> Iterator[Metrics]:
         for line in lines:
             if line is None:
                 self._reader.begin_process()
@@ -211,13 +214,13 @@ class ScriptLearner(PointLearner):
                 yield point
 
     def _command(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the command, with the arguments for resuming if there is something to resume from."""
+        """Return the command. If there is a checkpoint, add the arguments for resuming."""
         assert self._directory is not None, "a run has a directory"
         options = self._options
         named = [word for word in options.resume if "checkpoint" in placeholders.fields_in(word, "script.resume")]
-        places = [Path(options.directory, placeholders.fill(word, values)) for word in named]
+        paths = [Path(options.directory, placeholders.fill(word, values)) for word in named]
         if named:
-            resumes = all(path.exists() for path in places)
+            resumes = all(path.exists() for path in paths)
         else:
             resumes = bool(options.resume) and any((self._directory / "checkpoint").iterdir())
         words = (*options.command, *(options.resume if resumes else ()))
@@ -226,7 +229,7 @@ class ScriptLearner(PointLearner):
     def _started(self, command: Sequence[str], values: Mapping[str, Any]) -> ScriptProcess:
         assert self._directory is not None, "a run has a directory"
         options = self._options
-        for name in ("checkpoint", "out"):  # A script may have removed them.
+        for name in ("checkpoint", "out"):  # The script may have removed these directories.
             (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         content = placeholders.fill_value(options.config, values) or {
             name: value for name, value in values.items() if name not in ("config", "shares")
@@ -248,25 +251,26 @@ class ScriptLearner(PointLearner):
         return self._points[-1].point.step if self._points else 0
 
     def _add(self, point: TimedPoint) -> None:
-        """Keep a point. It replaces points at its step or later, which came from a process that has been killed."""
+        """Keep a point. It replaces points at its step or later, which came from a killed process."""
         assert self._directory is not None, "a run has a directory"
         path = self._directory / LOGS / POINTS
         if point.point.step <= self._last_step:
-            self._points = [one for one in self._points if one.point.step < point.point.step]
+            self._points = [known for known in self._points if known.point.step < point.point.step]
             write_whole(path, "".join(map(_line, self._points)))
         self._points.append(point)
         with path.open("a", encoding="utf-8") as file:
             file.write(_line(point))
 
     def _due(self) -> Iterator[Report]:
-        for one in list(self._points):
-            if one.point.step > self._reported_step:
-                self._reported_step = one.point.step
-                yield Report(0, one.point.evaluation(self._bar))
+        """Yield a report for each point that was not reported yet."""
+        for timed in list(self._points):
+            if timed.point.step > self._reported_step:
+                self._reported_step = timed.point.step
+                yield Report(0, timed.point.evaluation(self._bar))
 
     def _end(self, diverged_at: int) -> Report:
         """Return the last report of a run."""
-        curve: tuple[Evaluation, ...] = tuple(one.point.evaluation(self._bar) for one in self._points)
+        curve: tuple[Evaluation, ...] = tuple(timed.point.evaluation(self._bar) for timed in self._points)
         floor = self._floor
         floors = {task: float(floor.get(task, 0.0) if isinstance(floor, Mapping) else floor) for task in self._tasks}
         measures = {"seconds": self._points[-1].seconds if self._points else 0.0}
@@ -292,7 +296,7 @@ class ScriptLearner(PointLearner):
     # Errors
 
     def _check_code(self) -> None:
-        """Raise an exception if the code is not what the keys of runs say. Results would be stored under wrong keys."""
+        """Raise an exception if the code has changed. Results would be stored under the keys of other code."""
         try:
             now = code_hash(self._options)
         except SettingsError as error:
@@ -304,8 +308,8 @@ class ScriptLearner(PointLearner):
                 "was changed in the meantime, or that machine has another copy"
             )
 
-    def _check_end(self, ended: Ended) -> None:
-        """Raise an exception unless a script ended well, after its last step."""
+    def _check_end(self, ended: ScriptExit) -> None:
+        """Raise an exception unless a script ended without an error, after its last step."""
         if ended.errno is not None:
             raise OSError(ended.errno, ended.error)
         if ended.error:
@@ -316,10 +320,10 @@ class ScriptLearner(PointLearner):
             lines = "\n".join(self._output.last_lines(LAST_LINES))
             if any(words in lines for words in OUT_OF_MEMORY):
                 raise MemoryError(f"{self._title} ran out of memory: {self._last_line}")
-            raise self._failed(_signal_words(ended))
+            raise self._failed(_signal_text(ended))
         if not self._points:
             raise self._broken(f"ended with exit code 0 and without an evaluation: {self._reader.missing()}")
-        steps = [0, *(one.point.step for one in self._points)]
+        steps = [0, *(timed.point.step for timed in self._points)]
         gap = max(later - earlier for earlier, later in pairwise(steps))
         if not self._options.stops_early and steps[-1] + gap < self._most:
             rule = "if it may do so, set script.stops_early: true"
@@ -327,7 +331,7 @@ class ScriptLearner(PointLearner):
 
     @property
     def _title(self) -> str:
-        """The script in a few words: ``python train.py``."""
+        """The beginning of the script's command: ``python train.py``."""
         words = takewhile(lambda word: not word.startswith("-") and "{" not in word, self._options.command)
         return f"`{shlex.join(list(words) or self._options.command[:1])[:120]}`"
 
@@ -336,7 +340,7 @@ class ScriptLearner(PointLearner):
         return next(iter(self._output.last_lines(1)), "it printed nothing")[:300]
 
     def _failed(self, what: str) -> ScriptError:
-        """Return the error of a script that failed, whose first line says everything, and the last lines it printed."""
+        """Return the error of a script that failed. Its first line is complete, and the script's last lines follow."""
         lines = "".join(f"\n    | {line}" for line in self._output.last_lines(LAST_LINES))
         return ScriptError(f"{self._title} {what}. Its last line: {self._last_line}{lines}")
 
@@ -346,7 +350,7 @@ class ScriptLearner(PointLearner):
         return BrokenFamilyError(f"the script {self._title} ({where}) {what}")
 
 
-def _signal_words(ended: Ended) -> str:
+def _signal_text(ended: ScriptExit) -> str:
     if ended.code is None:
         return "by an unknown signal"
     if ended.code < 0:
@@ -360,9 +364,9 @@ def _line(point: TimedPoint) -> str:
 
 
 def _read_points(path: Path) -> list[TimedPoint]:
-    """Return the points in a file, up to the first line that is damaged or of another user."""
+    """Return the points in a file, up to the first line that is damaged."""
     points: list[TimedPoint] = []
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or not path.is_file():  # A link could lead to a file of another user.
         path.unlink(missing_ok=True)
         return points
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
@@ -375,5 +379,5 @@ def _read_points(path: Path) -> list[TimedPoint]:
         is_next = type(step) is int and step > (points[-1].point.step if points else 0)
         if not is_next or not line.endswith("\n") or not all(map(math.isfinite, numbers)):
             break
-        points.append(TimedPoint(Point(step, numbers[0], shares), numbers[1]))
+        points.append(TimedPoint(Metrics(step, numbers[0], shares), numbers[1]))
     return points

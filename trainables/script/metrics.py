@@ -15,33 +15,37 @@ from trainables.contract.runs import Evaluation
 from trainables.contract.settings import SettingsError
 
 SCORES = ("accuracy", "score")
-"""Names of what decides whether a run has learned. ``score`` is the same, under a name that fits numbers with a bar,
-such as a loss."""
+"""Names of the number that decides whether a run has learned. ``score`` is the name for numbers with a bar, such as a
+loss."""
 METRICS = ("step", "loss", *SCORES)
-"""Names of metrics. The loss may be absent, and one of the two scores is."""
+"""Names of metrics. The loss is optional, and a script has only one of the two scores."""
 LONGEST_LINE = 100_000
-"""Characters of a line that are read. Metrics are at the beginning of longer ones, or nowhere."""
-SHOWN = 3
-"""Lines that a message shows."""
+"""Maximum number of characters of a line that are read. In longer lines, metrics must be at the beginning."""
+MOST_EXAMPLES = 3
+"""Maximum number of lines in a message."""
 SHOWN_CHARACTERS = 160
-"""Characters of each line that a message shows."""
+"""Maximum number of characters of each line in a message."""
 MOST_KEYS = 200
-"""Keys of JSON lines that are remembered to name the nearest."""
+"""Maximum number of keys of JSON lines that are stored. Messages contain the nearest key."""
 
 
 class MixedStepsError(ValueError):
-    """Steps go backwards within one process, for example because two programs write to the same file."""
+    """Raised if steps go backwards within one process, for example because two programs write to the same file."""
 
 
 def group_of(score: str, task: str) -> str:
-    """Return the name of a pattern's group for a task's score: ``accuracy_add``. A task's name may contain characters
-    that groups may not."""
+    """Return the name of a pattern's group for a task's score: ``accuracy_add``.
+
+    Characters that the name of a group cannot have become underscores.
+    """
     return f"{score}_" + re.sub(r"\W", "_", task)
 
 
 def score_of(names: Collection[str], key: str) -> str:
-    """Return the one of :data:`SCORES` that is given. Raises :class:`SettingsError` for both; without one, it is the
-    accuracy that is missing."""
+    """Return the name in :data:`SCORES` that is used, by default the accuracy.
+
+    Raises :class:`SettingsError` if both are used.
+    """
     given = [name for name in SCORES if name in names]
     if len(given) > 1:
         raise SettingsError(f"{key} has an accuracy and a score, which are the same: keep one", key=f"{key}.score")
@@ -50,10 +54,17 @@ def score_of(names: Collection[str], key: str) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """Where the metrics are: keys of JSON lines, or patterns, which have a group each.
+    """Where the metrics are: keys of JSON lines, or patterns with a group each.
 
-    ``accuracies`` maps a task to its key or pattern; the key ``""`` stands for all tasks. ``score`` is what the search
-    space calls them. With ``grouped``, all patterns are one, and the names of groups tell the metrics apart.
+    Attributes:
+        step: Key or name of the step.
+        loss: Key or name of the loss. Empty if there is none.
+        accuracies: Key or name of each task's score. An empty task stands for all tasks.
+        parameters: Key of the number of parameters. Empty if there is none.
+        score: Name of the score in the search space.
+        is_json: True for keys of JSON lines, False for patterns.
+        grouped: A single pattern for all metrics, with named groups.
+        patterns: A pattern for each metric.
     """
 
     step: str
@@ -120,7 +131,7 @@ class Reading:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks that are named, or () if one accuracy stands for all."""
+        """Tasks that have separate scores. Empty if one score stands for all tasks."""
         return tuple(task for task in self.accuracies if task)
 
     @property
@@ -129,23 +140,23 @@ class Reading:
         return [name for name in (self.step, self.loss, *self.accuracies.values()) if name]
 
     def place(self, task: str) -> str:
-        """Return the key or name for the score of a task, "" without one."""
+        """Return the key or name for the score of a task, or an empty string if there is none."""
         places = self.accuracies
         group = group_of(self.score, task).removeprefix(f"{self.score}_")
         return places.get(task, "") or places.get("", "") or (places.get(group, "") if self.grouped else "")
 
     def values(self, line: str) -> dict[str, Any]:
-        """Return what a line contains, by key or by the name of a metric."""
+        """Return the values in a line, by key or by the name of a metric."""
         if self.is_json:
             return _json_object(line)
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         if self.grouped is not None:
             for match in self.grouped.finditer(line):
-                found |= {name: _number(line, match, name) for name in match.groupdict() if match[name] is not None}
+                numbers |= {name: _number(line, match, name) for name in match.groupdict() if match[name] is not None}
         for name, pattern in self.patterns.items():
             if (first := pattern.search(line)) is not None:
-                found[name] = _number(line, first, 1)
-        return {name: value for name, value in found.items() if value is not None}
+                numbers[name] = _number(line, first, 1)
+        return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _compiled(text: str, key: str, *, one: bool = False) -> re.Pattern[str]:
@@ -172,7 +183,8 @@ def _number(line: str, match: re.Match[str], group: str | int) -> float | int | 
 
 
 def _json_object(line: str) -> dict[str, Any]:
-    """Return a line's JSON object, or {} if it has none. Some programs put a time or a level in front of it."""
+    """Return a line's JSON object, or an empty mapping if it has none. Some programs write a time or a level before
+    it."""
     begin = line.find("{")
     if begin < 0 or not line.rstrip().endswith("}"):
         return {}
@@ -184,7 +196,7 @@ def _json_object(line: str) -> dict[str, Any]:
 
 
 def _at(values: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key, in which a dot may lead into a mapping; None without a value."""
+    """Return the value of a key, or None if there is none. A dot in the key may lead into a mapping."""
     if key in values or "." not in key:
         return values.get(key)
     first, _, rest = key.partition(".")
@@ -198,9 +210,11 @@ def _as_number(value: Any) -> float | int | None:
 
 
 @dataclass(frozen=True)
-class Point:
-    """What a script has reported after some steps. ``accuracy`` has its scores, which may be any numbers if they have a
-    bar, and is empty if a number is not finite."""
+class Metrics:
+    """Metrics that a script has reported after some steps.
+
+    ``accuracy`` has the scores by task. With a bar, they may be any numbers. It is empty if a number is not finite.
+    """
 
     step: int
     loss: float
@@ -208,17 +222,19 @@ class Point:
 
     @property
     def is_finite(self) -> bool:
+        """True if all numbers are finite, so the run has not diverged."""
         return math.isfinite(self.loss) and bool(self.accuracy)
 
     def evaluation(self, bar: Bar | None = None) -> Evaluation:
+        """Return the metrics as an evaluation. With a bar, scores become measures."""
         if bar is None:
             return Evaluation(self.step, self.loss, self.accuracy)
         return Evaluation(self.step, self.loss, bar.shares(self.accuracy), bar.measures(self.accuracy))
 
 
 class MetricReader:
-    """Finds the points of a learning curve in a run's lines. Metrics may be on lines of their own: an accuracy belongs
-    to the last step before it."""
+    """Finds the points of a learning curve in a run's lines. Metrics may be on separate lines: an accuracy belongs to
+    the last step before it."""
 
     def __init__(self, reading: Reading, tasks: Sequence[str], bar: Bar | None = None) -> None:
         self._reading = reading
@@ -229,7 +245,7 @@ class MetricReader:
         self._accuracy: dict[str, float] = {}
         self._is_reported = False
         self.is_tolerant = False
-        """True while lines of several processes may follow each other."""
+        """True while the lines may come from several processes, so that steps may go backwards."""
         self.parameters: float | None = None
         """Number of trainable parameters, if the script has reported it."""
         self.matched: dict[str, str] = {}
@@ -239,14 +255,15 @@ class MetricReader:
         self._keys: dict[str, None] = {}
 
     def begin_process(self) -> None:
-        """Forget the last step: a new process may begin at an earlier one."""
+        """Forget the last step, because a new process may begin at an earlier step."""
         self._step = None
 
-    def read(self, line: str) -> Point | None:
-        """Return the point that a line completes, if it does. Raises :class:`MixedStepsError`."""
+    def read(self, line: str) -> Metrics | None:
+        """Return the point that a line completes, or None if it does not complete one. Raises
+        :class:`MixedStepsError`."""
         line = line[:LONGEST_LINE]
-        if len(self.examples) < SHOWN and (shown := line.strip()):
-            self.examples.append(shown[:SHOWN_CHARACTERS])
+        if len(self.examples) < MOST_EXAMPLES and (text := line.strip()):
+            self.examples.append(text[:SHOWN_CHARACTERS])
         values = self._reading.values(line)
         if not values:
             return None
@@ -285,7 +302,7 @@ class MetricReader:
                 self._accuracy[task] = float(share)
                 self.matched[f"{reading.score} of {task}"] = line.strip()[:SHOWN_CHARACTERS]
 
-    def _point(self) -> Point | None:
+    def _point(self) -> Metrics | None:
         assert self._step is not None, "numbers are taken after a step"
         if self._is_reported:
             return None
@@ -293,16 +310,16 @@ class MetricReader:
         is_complete = len(self._accuracy) == len(self._tasks) and (self._loss is not None or not self._reading.loss)
         if not all(map(math.isfinite, numbers)):
             self._is_reported = True
-            return Point(self._step, math.nan, {})
+            return Metrics(self._step, math.nan, {})
         if not is_complete:
             return None
         self._is_reported = True
         shares = self._accuracy if self._bar is None else self._bar.shares(self._accuracy)
         wrong = 1 - sum(shares.values()) / len(shares)
-        return Point(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
+        return Metrics(self._step, wrong if self._loss is None else self._loss, dict(self._accuracy))
 
     def missing(self) -> str:
-        """Return a sentence about the metrics that no line had, with the lines that were seen and the nearest key."""
+        """Return a sentence about the missing metrics, with the first lines and the nearest key."""
         needed = {"step": self._reading.step} | ({"loss": self._reading.loss} if self._reading.loss else {})
         needed |= {f"{self._reading.score} of {task}": self._reading.place(task) for task in self._tasks}
         lost = {name: place for name, place in needed.items() if name not in self.matched}

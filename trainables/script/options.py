@@ -1,4 +1,4 @@
-"""What a search space says about a script under ``script:``, and the checks of it that need no files."""
+"""Options of a script, under ``script:`` in a search space, and the checks of them that need no files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from trainables.script.metrics import Reading
 from trainables.script.placeholders import fields_in
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_]\w*")
+"""Pattern of names of environment variables."""
 FILE_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,63}")
+"""Pattern of names of configuration files."""
 RESULTS = ("command", "metrics", "pattern", "file", "environment", "config", "code_hash")
-"""Options that can change what a run computes or how it is read. They are part of its key."""
+"""Options that can change the result of a run or how it is read. They are part of the run's key."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,20 @@ class ScriptOptions:
     """Working directory of the program, by default the folder of the search space."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Keys of JSON lines: ``{step: iter, loss: val_loss, accuracy: {add: acc_add, prod: acc_prod}}``. A dot leads into
-    a mapping. ``loss`` may be absent. ``score`` in place of ``accuracy`` names a number that has a bar."""
+    a mapping. ``loss`` may be absent. Write ``score`` instead of ``accuracy`` for a number with a bar."""
     pattern: Any = ""
-    """In place of ``metrics``, for lines of text: a regular expression with groups ``step``, ``accuracy`` or ``score``
+    """Instead of ``metrics``, for lines of text: a regular expression with groups ``step``, ``accuracy`` or ``score``
     (or ``accuracy_TASK`` for each task) and ``loss``, or one expression for each metric. A percent sign divides by
     100."""
     file: str = ""
-    """File with these lines, such as ``{out}/metrics.jsonl``; by default, what the program prints."""
+    """File with these lines, such as ``{out}/metrics.jsonl``. By default, lines are read from the program's output."""
     resume: tuple[str, ...] = ()
-    """Arguments that continue a killed run, added once the file that they name with ``{checkpoint}`` is there."""
+    """Arguments that continue a killed run. They are added if the file that they specify with ``{checkpoint}``
+    exists."""
     parameters: str = ""
     """Key of a JSON line with the number of trainable parameters."""
     code: tuple[str, ...] = ()
-    """Files whose hash is part of each run's key, by default those that ``command`` names."""
+    """Files whose hash is part of each run's key, by default the files in ``command``."""
     seeded: bool = True
     """False if the program takes no seed: equal runs then differ by chance."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +65,7 @@ class ScriptOptions:
     silent_s: float = 3600.0
     """Seconds without a new evaluation after which a run counts as hung, and is ended."""
     code_hash: str = ""
-    """Hash of the code, found before a sweep starts; a value that is written here is replaced."""
+    """Hash of the code, computed before a sweep starts. A value that is written here is replaced."""
     memory_gb: float = 0.0
     """Memory of the program and its children above which it is ended, or 0 for no limit."""
 
@@ -72,8 +75,8 @@ class ScriptOptions:
         _require(
             bool(self.metrics) != bool(self.pattern),
             "metrics",
-            "give either metrics: or pattern:, which tell "
-            "where step and accuracy are, such as {step: iter, loss: val_loss, accuracy: val_acc}",
+            "specify either metrics: or pattern:, with the places of step and accuracy, such as "
+            "{step: iter, loss: val_loss, accuracy: val_acc}",
         )
         self.reading  # noqa: B018 - checks metrics and patterns
         is_apart = not self.file or {"out", "checkpoint"} & set(fields_in(self.file, "file"))
@@ -89,21 +92,23 @@ class ScriptOptions:
         _require(self.silent_s > 0, "silent_s", "must be above 0")
         _require(self.memory_gb >= 0, "memory_gb", "must be at least 0")
         _require(bool(self.size_axis.strip()), "size_axis", "must not be empty")
-        _require(self.parameters == "" or not self.pattern, "parameters", "is a key of JSON lines: give metrics:")
+        _require(self.parameters == "" or not self.pattern, "parameters", "is a key of JSON lines: specify metrics:")
 
     @property
     def reading(self) -> Reading:
-        """How to read the program's lines. Raises :class:`SettingsError`."""
+        """How to read the program's lines. Raises :class:`SettingsError` for options that do not fit together."""
         return Reading.of(self.metrics, self.pattern, self.parameters)
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The tasks that the options name, or () if the mixes name them."""
+        """Tasks in the options. Empty if the tasks are those of the mixes."""
         return self.tasks or self.reading.tasks
 
     def identity(self) -> dict[str, Any]:
-        """Return the options that are part of a run's key, as plain values. The directory is not one of them: a
-        project that was moved is the same project."""
+        """Return the options that are part of a run's key, as plain values.
+
+        The directory is not one of them, because a project does not change when it is moved.
+        """
         options = asdict(self)
         return {name: options[name] for name in RESULTS if options[name]}
 

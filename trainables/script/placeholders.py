@@ -1,4 +1,4 @@
-"""Filling in a script's command, environment and configuration file."""
+"""Placeholders in a script's command, environment and configuration file, and their values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from typing import Any
 from trainables.base import RunConfig
 from trainables.contract.settings import SettingsError
 
-GIVEN = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
-"""Placeholders of every script. The names of its settings are the others."""
-PREFIX = "SWEEP_"
+COMMON_PLACEHOLDERS = ("size", "seed", "tasks", "shares", "checkpoint", "out", "config")
+"""Placeholders of every script. The names of its settings are also placeholders."""
+VARIABLE_PREFIX = "SWEEP_"
 """Start of the names of environment variables with the values of placeholders."""
 
 
 def fields_in(text: str, key: str) -> list[str]:
-    """Return the names of placeholders in a text. Raises :class:`SettingsError` if a brace is not closed, or if there
-    is more than a name between two."""
+    """Return the names of placeholders in a text.
+
+    Raises :class:`SettingsError` if a brace is not closed, or if there is more than a name between two braces.
+    """
     try:
         parsed = list(Formatter().parse(text))
     except ValueError:
@@ -50,15 +52,17 @@ def check(text: str, known: Sequence[str], key: str) -> None:
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
-    """Return a text with values in place of placeholders."""
+    """Return a text with values instead of placeholders."""
     return "".join(
         literal + ("" if name is None else as_text(values[name])) for literal, name, _, _ in Formatter().parse(text)
     )
 
 
 def fill_value(value: Any, values: Mapping[str, Any]) -> Any:
-    """Return plain values with filled-in text. A text that is a single placeholder becomes its value: a number stays a
-    number."""
+    """Return plain values with filled-in text.
+
+    A text that is a single placeholder becomes the placeholder's value, so a number stays a number.
+    """
     if isinstance(value, Mapping):
         return {name: fill_value(inner, values) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -78,7 +82,7 @@ def texts_in(value: Any) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as an argument of a command: ``0.001``, ``true``, text as it is."""
+    """Return a value as an argument of a command: ``0.001``, ``true``. Text stays as it is."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, bool | Mapping | list | tuple) else repr(value)
@@ -86,18 +90,20 @@ def as_text(value: Any) -> str:
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment variables for all values: ``SWEEP_SIZE``, ... ``SWEEP_TASKS`` has the shares, as JSON."""
-    variables = {f"{PREFIX}{name.upper()}": as_text(value) for name, value in values.items() if name != "shares"}
-    return variables | {f"{PREFIX}TASKS": as_text(values["shares"])}
+    variables = {
+        f"{VARIABLE_PREFIX}{name.upper()}": as_text(value) for name, value in values.items() if name != "shares"
+    }
+    return variables | {f"{VARIABLE_PREFIX}TASKS": as_text(values["shares"])}
 
 
 def as_configuration(value: Any, indent: str = "") -> str:
-    """Return plain values as JSON that YAML 1.1 reads in the same way. For it, 1e-05 would be text: 1.0e-05 is not."""
+    """Return plain values as JSON that YAML 1.1 reads in the same way. YAML reads 1e-05 as text, but not 1.0e-05."""
     inside = f"{indent}  "
     if isinstance(value, Mapping):
-        lines = [f"{inside}{json.dumps(str(name))}: {as_configuration(one, inside)}" for name, one in value.items()]
+        lines = [f"{inside}{json.dumps(str(name))}: {as_configuration(item, inside)}" for name, item in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}" if lines else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(as_configuration(one, inside) for one in value) + "]"
+        return "[" + ", ".join(as_configuration(item, inside) for item in value) + "]"
     if isinstance(value, float) and math.isfinite(value):
         mantissa, exponent, power = repr(value).partition("e")
         return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}{exponent}{power}"
@@ -105,9 +111,14 @@ def as_configuration(value: Any, indent: str = "") -> str:
 
 
 def values_of(run: RunConfig, directory: Path, config_name: str) -> dict[str, Any]:
-    """Return the values of placeholders for a run in a directory of its own. ``config_name`` is the name of the file
-    ``{config}``."""
-    own = {one.name: getattr(run.settings, one.name) for one in fields(run.settings)}
+    """Return the values of placeholders for a run.
+
+    Args:
+        run: The run.
+        directory: Directory that only this run uses.
+        config_name: Name of the file ``{config}``.
+    """
+    own = {field.name: getattr(run.settings, field.name) for field in fields(run.settings)}
     shares = dict(zip(run.mix.tasks, run.mix.shares, strict=True))
     given = {"size": run.size, "seed": run.seed, "tasks": run.mix.name, "shares": shares}
     places = {"checkpoint": directory / "checkpoint", "out": directory / "out"}

@@ -1,4 +1,4 @@
-"""A script's process as a learner sees it: started, watched through files and two pipes, and ended."""
+"""The process of a script. A learner starts it, watches it through files and two pipes, and ends it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,24 @@ GRACE_S = 30.0
 GUARD_ENDS_S = guard.KILLED_S + 5.0
 """Seconds after :data:`GRACE_S` in which the guard must have killed the script and ended."""
 KILLS = frozenset({-1, -2, -9, -15, 129, 130, 137, 143})
-"""Exit codes of a program that was ended from outside (SIGHUP, SIGINT, SIGKILL, SIGTERM), also as shells report it."""
+"""Exit codes of a program that was ended from outside (SIGHUP, SIGINT, SIGKILL, SIGTERM), also as shells report
+them."""
 HIDDEN = ("RAY_", "TUNE_", "_MLFLOW_")
 """Starts of names of variables that belong to the worker. With them, a script that uses Ray would join its cluster."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a script ended. ``code`` is negative for a signal, and None if the script was not started, was stopped or
-    ended with its guard. ``error`` says why it did not start, or why its output cannot be kept."""
+class ScriptExit:
+    """How a script ended.
+
+    Attributes:
+        code: Exit code, negative for a signal. None if the script was not started, was stopped or ended with its guard.
+        stopped: True if the worker stopped the script.
+        memory: True if the script exceeded its memory.
+        left: Number of processes that were left when the script ended.
+        error: Why the script did not start, or why its output cannot be kept. Empty if it did.
+        errno: Number of the error, if the machine caused it.
+    """
 
     code: int | None = None
     stopped: bool = False
@@ -44,8 +53,11 @@ class Ended:
 
 
 class ScriptProcess:
-    """A running script. Its output is in numbered files in ``logs``, an existing directory of this run alone. A script
-    that an earlier process started there is ended before this one begins."""
+    """A running script.
+
+    Its output is in numbered files in ``logs``, an existing directory that only this run uses. If an earlier process
+    started a script there, that script is ended before this one begins.
+    """
 
     def __init__(
         self,
@@ -61,11 +73,11 @@ class ScriptProcess:
         self._status, status = os.pipe()
         os.set_blocking(self._status, False)
         self._read = b""
-        self._ended: Ended | None = None
+        self._ended: ScriptExit | None = None
         self._grace_s = grace_s = GRACE_S if grace_s is None else grace_s
         self.process: int | None = None
-        """Number of the script's process, which is also that of its group and session."""
-        plan: guard.Plan = {
+        """Pid of the script, which is also the number of its group and session. None before it is known."""
+        orders: guard.GuardOrders = {
             "command": list(command),
             "directory": str(directory),
             "logs": str(logs),
@@ -78,7 +90,7 @@ class ScriptProcess:
         }
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, json.dumps(plan)],
+                [sys.executable, "-I", "-S", guard.__file__, json.dumps(orders)],
                 pass_fds=(control, status),
                 env=own_environment(os.environ) | dict(environment),
                 stdin=subprocess.DEVNULL,
@@ -90,7 +102,7 @@ class ScriptProcess:
             os.close(control)
             os.close(status)
 
-    def ended(self) -> Ended | None:
+    def ended(self) -> ScriptExit | None:
         """Return how the script ended, or None while it runs."""
         if self._ended is None:
             is_over = self._guard.poll() is not None
@@ -103,26 +115,27 @@ class ScriptProcess:
                 if "process" in values:
                     self.process = values["process"]
                 else:
-                    self._ended = Ended(**values)
+                    self._ended = ScriptExit(**values)
             if is_over and self._ended is None:
-                self._ended = Ended()
+                self._ended = ScriptExit()
         return self._ended
 
     def stop(self) -> None:
-        """End the script with everything that it started, and wait until it has ended."""
+        """End the script and all processes that it started, and wait until they have ended."""
         if self._control >= 0:
             os.close(self._control)
             self._control = -1
-            with suppress(subprocess.TimeoutExpired):  # Its guard goes on without us.
+            with suppress(subprocess.TimeoutExpired):  # The guard continues without us.
                 self._guard.wait(self._grace_s + GUARD_ENDS_S)
             self.ended()
             os.close(self._status)
             if self._ended is None:
-                self._ended = Ended(stopped=True)
+                self._ended = ScriptExit(stopped=True)
 
 
 def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that a script gets from the worker. Python then prints lines at once."""
+    """Return the environment variables that a script gets from the worker."""
+    # Unbuffered, so that metrics arrive when they are printed.
     kept = {name: value for name, value in variables.items() if not name.startswith(HIDDEN)}
     return {"PYTHONUNBUFFERED": "1"} | kept
 
@@ -141,12 +154,14 @@ class LogReader:
 
     @property
     def newest(self) -> int:
-        """Number of the newest file, 0 without files."""
+        """Number of the newest file, 0 if there are no files."""
         return max((number for number, _ in segments(str(self._logs))), default=0)
 
     def read(self) -> list[str | None]:
-        """Return new lines, and None before the first line of each process. The lines of the last call must have been
-        used: their file may be deleted."""
+        """Return new lines, and None before the first line of each process.
+
+        The caller must have used the lines of the previous call, because their file may be deleted now.
+        """
         for path in self._done:
             path.unlink(missing_ok=True)
         self._done = []
@@ -161,7 +176,7 @@ class LogReader:
                 self._offset = 0
                 lines += [None] if name.endswith(FIRST) else []
                 if len(lines) > 1:
-                    return lines  # The rest comes with the next call.
+                    return lines  # The next call returns the rest.
         return lines + (self._new_lines(at_end=False) if self._name else [])
 
     def _new_lines(self, *, at_end: bool) -> list[str | None]:
@@ -171,17 +186,20 @@ class LogReader:
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         if at_end and self._rest:
-            lines, self._rest = [*lines, self._rest], b""
+            lines = [*lines, self._rest]
+            self._rest = b""
         return [line.decode(errors="replace") for line in lines]
 
 
 class NoFileError(Exception):
-    """A pipe, a device or a directory in place of a script's file."""
+    """Raised if a script's file is a pipe, a device or a directory."""
 
 
 class FileReader:
-    """Reads the lines that a script adds to a file. A file that became shorter was begun again. What has no lines is
-    read in parts, which are not kept."""
+    """Reads the lines that a script adds to a file.
+
+    If the file has become shorter, start from its beginning. Text without line breaks is read in chunks and discarded.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -189,7 +207,10 @@ class FileReader:
         self._rest = b""
 
     def read(self) -> list[str | None]:
-        """Return new lines, with None in front if the file was begun again. Raises :class:`NoFileError`."""
+        """Return new lines, with None before them if the file has started again.
+
+        Raises :class:`NoFileError` if it is not a regular file.
+        """
         try:
             # Otherwise, opening a pipe would wait until the script also opens it.
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -208,18 +229,20 @@ class FileReader:
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) >= guard.SEGMENT_BYTES:
-            lines, self._rest = [*lines, self._rest], b""
+            lines = [*lines, self._rest]
+            self._rest = b""
         begun: list[str | None] = [None] if is_shorter else []
         return [*begun, *(line.decode(errors="replace") for line in lines)]
 
     def last(self) -> list[str | None]:
-        """Return a last line that lacks its end."""
-        rest, self._rest = self._rest, b""
+        """Return the last line if it has no line break, and forget it."""
+        rest = self._rest
+        self._rest = b""
         return [rest.decode(errors="replace")] if rest else []
 
 
-class Kept:
-    """The first and the last part of a text, as much as is kept with a run."""
+class TruncatedText:
+    """The first and the last part of a text. Lines between them are dropped, so that a run's output stays small."""
 
     def __init__(self, first: int = 1 << 16, last: int = 3 << 16) -> None:
         self._first = first
@@ -230,6 +253,7 @@ class Kept:
         self._dropped = 0
 
     def add(self, line: str) -> None:
+        """Add a line at the end."""
         line = line[:2000]
         if self._sizes[0] < self._first and not self._tail:
             self._head.append(line)
@@ -241,13 +265,15 @@ class Kept:
             while self._sizes[1] > self._last:
                 half = len(self._tail) // 2 or 1
                 self._dropped += half
-                self._sizes[1] -= sum(len(one) + 1 for one in self._tail[:half])
+                self._sizes[1] -= sum(len(dropped) + 1 for dropped in self._tail[:half])
                 del self._tail[:half]
 
     def text(self) -> str:
+        """Return the text, with a line about dropped lines."""
         gap = [f"... {self._dropped} lines are not kept ..."] if self._dropped else []
         return "".join(f"{line}\n" for line in (*self._head, *gap, *self._tail))
 
     def last_lines(self, count: int) -> list[str]:
+        """Return up to ``count`` last lines that are not empty."""
         lines = [*self._head[-count:], *self._tail[-count:]]
         return [line for line in lines if line.strip()][-count:]

@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any
 
 from trainables.contract.settings import SettingsError, require
-from trainables.script.placeholders import GIVEN
+from trainables.script.placeholders import COMMON_PLACEHOLDERS
 
 LONGEST_TEXT = 10_000
-"""Characters of a setting."""
+"""Maximum number of characters of a setting."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,16 @@ class ScriptSettings:
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, "steps", self.steps, "at least 1")
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for setting in fields(self):
+            value = getattr(self, setting.name)
             is_plain = isinstance(value, bool | int | float | str)
-            require(is_plain, one.name, repr(value), "a number, text, true or false")
+            require(is_plain, setting.name, repr(value), "a number, text, true or false")
             is_safe = not isinstance(value, str) or ("\0" not in value and len(value) <= LONGEST_TEXT)
-            require(is_safe, one.name, f"{value!r:.60}", f"text of at most {LONGEST_TEXT} characters without NUL")
+            require(is_safe, setting.name, f"{value!r:.60}", f"text of at most {LONGEST_TEXT} characters without NUL")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        # The type is made at run time, so pickle cannot find it by its name.
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return _settings, (values,)
 
 
@@ -42,13 +43,15 @@ def _settings(values: Mapping[str, Any]) -> ScriptSettings:
 
 
 def settings_type(names: Sequence[str]) -> type[Any]:
-    """Return the type of settings with these names, the same for the same names. Raises :class:`SettingsError` for a
-    name that no placeholder can have, or that means something else."""
+    """Return the type of settings with these names. Equal names give the same type.
+
+    Raises :class:`SettingsError` for a name that a placeholder cannot have, or that is a placeholder of every script.
+    """
     for name in names:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             raise SettingsError(f"{name!r} cannot be the name of a setting: use letters, digits and _", key=str(name))
-        if name in GIVEN:
-            raise SettingsError(f"{name!r} is a placeholder of every script: give the setting another name", key=name)
+        if name in COMMON_PLACEHOLDERS:
+            raise SettingsError(f"{name!r} is a placeholder of every script: rename the setting", key=name)
     return _settings_type(tuple(sorted(set(names) - {"steps"})))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def stream(seed: int, *labels: str) -> np.random.Generator:
-    """Return the generator of ``seed`` (>= 0) for the purpose that ``labels`` name.
+    """Return the random generator for a seed (>= 0) and a purpose. ``labels`` are the name of the purpose.
 
     Different labels give independent streams. A stream does not depend on other streams, so the test set of an
     operation is the same in every mix.

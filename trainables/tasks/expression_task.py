@@ -1,4 +1,4 @@
-"""Nested expressions as a task: their settings, and the parts that a family adds (values, operations, words).
+"""Nested expressions as a task: their settings, and the parts that a family adds (values, operations, nouns).
 
 A text such as ``add(3,max(1,4),2)=add(3,4,2)=9<eos>`` has one token for each item, answer, operation and sign.
 """
@@ -18,11 +18,12 @@ from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.contract.tables import Function, Integers
 from trainables.transformer.vocabulary import ExpressionVocabulary
 
-DEEPEST = 64
+DEEPEST_TREE = 64
+"""Maximum of ``depth``."""
 MOST_TUPLES = 2**22
-"""Maximum number of tuples, which are all listed once to choose the held-out tuples. S5 has 1.7 million triples."""
+"""Maximum number of tuples. All tuples are listed once to choose the held-out tuples. S5 has 1.7 million triples."""
 MOST_ARGUMENTS = 22
-"""Maximum of ``max_arguments``: even of two values, more make more than :data:`MOST_TUPLES` tuples."""
+"""Maximum of ``max_arguments``. With more arguments, even two values make more than :data:`MOST_TUPLES` tuples."""
 MOST_EXAMPLES = 10**8
 """Maximum number of expressions, about two gigabytes of text."""
 MOST_ASKED = 2**20
@@ -32,6 +33,7 @@ FEWEST_HELD_OUT = 10
 FEW_HELD_OUT = 40
 """Number of held-out tuples below which there is a warning."""
 HELD_OUT_RANGE = (0.001, 0.5)
+"""Minimum and maximum of ``held_out_fraction``."""
 RAREST_TRAINED = 1e-2
 """Smallest share of random expressions that must fit the training data."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
@@ -51,9 +53,9 @@ class ExpressionTask(ABC):
     generator_version: ClassVar[int] = 2
     """Raise it when the same settings, mix and seed give other data."""
     value_word: ClassVar[str]
-    """A word for a value: number, element."""
+    """Noun for a value: number, element."""
     values_setting: ClassVar[str]
-    """The setting that decides the number of values, as messages name it: ``task.modulus``."""
+    """Name in messages of the setting that decides the number of values: ``task.modulus``."""
 
     depth: int = 2
     """Levels of operations: 1 is flat (``add(3,1,2)``), 2 allows flat expressions as arguments, and so on."""
@@ -82,7 +84,7 @@ class ExpressionTask(ABC):
     as in the sibling's code. It changes scores but not data."""
 
     def __post_init__(self) -> None:
-        self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
+        self._require("depth", 1 <= self.depth <= DEEPEST_TREE, f"at least 1 and at most {DEEPEST_TREE}")
         rule = f"at least 2 and at most {MOST_ARGUMENTS}"
         self._require("max_arguments", 2 <= self.max_arguments <= MOST_ARGUMENTS, rule)
         self._require("nesting", 0 <= self.nesting <= 1, "from 0 to 1")
@@ -119,7 +121,7 @@ class ExpressionTask(ABC):
 
     @property
     def tuple_count(self) -> int:
-        """Number of tuples of max_arguments values; with ``unordered``, of multisets: C(n + k - 1, k)."""
+        """Number of tuples of max_arguments values. With ``unordered``, the number of multisets: C(n + k - 1, k)."""
         if self.held_out == "unordered":
             return math.comb(self.value_count + self.max_arguments - 1, self.max_arguments)
         return int(self.value_count**self.max_arguments)
@@ -143,8 +145,10 @@ class ExpressionTask(ABC):
 
     @property
     def share_trained(self) -> float:
-        """Share of random expressions without a held-out tuple, the mean over seeds. Only they can be training data."""
-        share, inner = 1.0, 1.0
+        """Share of random expressions without a held-out tuple, the mean over seeds. Only these can be training
+        data."""
+        share = 1.0
+        inner = 1.0
         for _ in range(self.levels):  # From the innermost level out; only lists of max_arguments can be held out.
             counts = [inner**count for count in range(2, self.max_arguments + 1)]
             share = (sum(counts) - self.held_out_fraction * counts[-1]) / len(counts)
@@ -152,7 +156,8 @@ class ExpressionTask(ABC):
         return share
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield the settings that do not fit the others, and why. The first rule bounds the numbers of the next."""
+        """Yield the settings that do not fit the others, and why."""
+        # The first rule bounds the numbers that the next rules compute.
         k = self.max_arguments
         count = self.value_count
         words = f"{self.value_word}s"
@@ -185,7 +190,7 @@ class ExpressionTask(ABC):
 
     @abstractmethod
     def function(self, operation: str, seed: int) -> Function:
-        """Return the function of an operation; random tables depend on the seed. Raises ``KeyError`` if unknown."""
+        """Return the function of an operation. Random tables depend on the seed. Raises ``KeyError`` if unknown."""
 
     def commutes(self) -> bool:
         """Return True if the value of some operation does not depend on the order of its arguments."""
@@ -193,8 +198,8 @@ class ExpressionTask(ABC):
 
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
         """Return the values of each operation for every ordered tuple of min(max_arguments, 3) values."""
-        places = np.moveaxis(np.indices((self.value_count,) * min(self.max_arguments, 3)), 0, -1)
-        return {task: self.function(task, seed)(places) for task in tasks}
+        tuples = np.moveaxis(np.indices((self.value_count,) * min(self.max_arguments, 3)), 0, -1)
+        return {task: self.function(task, seed)(tuples) for task in tasks}
 
     def gives_values(self, operation: str) -> bool:
         """Return True if the result of an operation is a value, so that it can be an argument of another operation."""
@@ -217,7 +222,9 @@ class ExpressionTask(ABC):
 
     def warnings(self) -> list[str]:
         """Return caveats about results with these settings."""
-        unordered, word, scored = self.held_out == "unordered", self.value_word, math.ceil(self.held_out_tuples / 2)
+        unordered = self.held_out == "unordered"
+        word = self.value_word
+        scored = math.ceil(self.held_out_tuples / 2)
         kind = f"multisets of {self.max_arguments} {word}s" if unordered else f"{word} tuples"
         few = (
             f"This sweep tests only {scored} {kind}, so accuracy moves in steps of {1 / scored:.2g}. "

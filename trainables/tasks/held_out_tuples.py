@@ -20,7 +20,7 @@ from trainables.tasks.expression_task import MOST_ASKED, ExpressionTask
 
 
 class Part(IntEnum):
-    """Part of the data in which a tuple may occur. An expression belongs to the highest part of any of its tuples."""
+    """Part of the data in which a tuple may occur. An expression belongs to the highest part among its tuples."""
 
     TRAINED = 0
     VALIDATION = 1
@@ -35,7 +35,8 @@ class HeldOut:
     """
 
     def __init__(self, settings: ExpressionTask, seed: int) -> None:
-        self._values, self._length = settings.value_count, settings.max_arguments
+        self._values = settings.value_count
+        self._length = settings.max_arguments
         self._unordered = settings.held_out == "unordered"
         self._powers = self._values ** np.arange(self._length)[::-1]
         rng = stream(seed, "held-out")
@@ -63,10 +64,10 @@ class HeldOut:
         return parts
 
     def tuples(self, part: Part, limit: int, rng: np.random.Generator) -> Integers:
-        """Return the tuples [T, k] of one part in ascending order, each once; every order of a multiset is a tuple.
+        """Return the tuples [T, k] of one part in ascending order, each once. Every order of a multiset is a tuple.
 
         If there are more than :data:`MOST_ASKED` tuples in all, return a random sample of at most ``limit``. Orders of
-        one multiset are not independent, least of all for ``add``; :meth:`cases` counts the independent cases.
+        one multiset are not independent, least of all for ``add``. :meth:`cases` counts the independent cases.
         """
         numbers = np.flatnonzero(self._table_N == part)
         if len(self._table_N) > MOST_ASKED:
@@ -76,7 +77,7 @@ class HeldOut:
     def cases(self, arguments: NDArray[np.integer], part: Part) -> int:
         """Return the number of different tuples (with ``unordered``, multisets) of a part in a text.
 
-        ``arguments`` [L] are the values of the text in order; every other token has a number outside 0..value_count-1.
+        ``arguments`` [L] are the values of the text in order. Every other token has a number outside 0..value_count-1.
         """
         windows = np.lib.stride_tricks.sliding_window_view(arguments, self._length)
         rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)

@@ -13,12 +13,15 @@ import numpy as np
 from trainables.contract.tables import Function, Integers, fold
 
 Build = Callable[[int, np.random.Generator], Function]
+"""Function that makes the function of an operation, from the modulus and a random generator."""
 
 
 class Operation(NamedTuple):
-    """An operation. ``build(modulus, rng)`` returns its function; only random tables use ``rng``.
+    """An operation.
 
-    The value of a ``commutative`` operation does not depend on the order of its arguments.
+    Attributes:
+        build: Returns the operation's function, given (modulus, rng). Only random tables use ``rng``.
+        commutative: True if the value does not depend on the order of the arguments.
     """
 
     build: Build
@@ -47,7 +50,7 @@ def _alternating_sum(arguments: Integers, modulus: int) -> Integers:
 
 
 def _shuffled_sum(modulus: int, rng: np.random.Generator) -> Function:
-    """Permute the n*n cells of the table of the sum; more than two arguments are folded from the left."""
+    """Permute the n*n cells of the table of the sum. More than two arguments are folded from the left."""
     numbers = np.arange(modulus)
     cells = ((numbers[:, None] + numbers) % modulus).reshape(-1)
     table = rng.permutation(cells).reshape(modulus, modulus)
@@ -72,5 +75,5 @@ OPERATIONS = {
 }
 """All operations by name."""
 FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
-"""Operations in the default vocabulary. Do not add to it: the number of tokens is part of a model's shape, and so of
-every run's key."""
+"""Operations in the default vocabulary. Do not add to it: the number of tokens is part of a model's shape, which is
+part of every run's key."""

@@ -1,6 +1,6 @@
 """The symmetric groups S3 to S6, and the rotations C<n> and symmetries D<n> of a polygon as their subgroups.
 
-The points are 0..d-1; a permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
+The points are 0..d-1. A permutation is written as its images: ``[1 0 2]`` is 0 -> 1, 1 -> 0, 2 -> 2. In a product the
 left factor acts first, (a b)(i) = b(a(i)), as in sympy. Shapes: N elements, d points.
 """
 
@@ -52,13 +52,16 @@ class Group:
         return orders
 
     def product(self, arguments: Integers) -> Integers:
-        """Return the products [...] of elements [..., k]; the first element acts first."""
+        """Return the products [...] of elements [..., k]. The first element acts first."""
         return fold(lambda left, right: self.table[left, right], arguments)
 
     def subgroup(self, name: str) -> Integers:
-        """Return the elements of a subgroup that acts on the first points and fixes all others: the rotations (``C4``)
-        or symmetries (``D4``) of a polygon. Raises :class:`SettingsError` (key ``task.subgroup``) for another name."""
-        # D3 is left out because it is S3.
+        """Return the elements of a subgroup that acts on the first points and fixes all others.
+
+        It consists of the rotations (``C4``) or symmetries (``D4``) of a polygon. Raises :class:`SettingsError` (key
+        ``task.subgroup``) for another name.
+        """
+        # D3 is omitted because it is S3.
         corners = {f"{kind}{count}": count for kind in "CD" for count in range(3 + (kind == "D"), self.points + 1)}
         if name not in corners:
             message = f"{name!r} is not a known subgroup of {self.name}"
@@ -82,7 +85,7 @@ def named_group(name: str) -> Group:
 
 
 def _codes(images: Integers) -> Integers:
-    """Return a number for each permutation [N, d]; numbers ascend in the lexicographic order of the images."""
+    """Return a number for each permutation [N, d]. Numbers ascend in the lexicographic order of the images."""
     points = images.shape[1]
     return np.asarray(images @ points ** np.arange(points)[::-1])
 
@@ -90,6 +93,6 @@ def _codes(images: Integers) -> Integers:
 def is_odd(images: Integers) -> NDArray[np.bool_]:
     """Return True for each permutation [N, d] with an odd number of inversions."""
     inversions = np.zeros(len(images), dtype=np.int64)
-    for place in range(images.shape[1]):
-        inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
+    for point in range(images.shape[1]):
+        inversions += (images[:, point + 1 :] < images[:, point, None]).sum(axis=1)
     return np.asarray(inversions % 2 == 1)

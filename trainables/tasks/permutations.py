@@ -24,6 +24,7 @@ OPERATIONS = ("product", "image", "sign", "order", "coset")
 GIVE_ELEMENTS = ("product", "coset")
 """Operations whose result is an element."""
 SIGNS = ("+", "-")
+"""Tokens for the sign of a permutation: even and odd."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class TaskSettings(ExpressionTask):
     point: int = 0
     """The point whose image under the product is the result of the operation ``image``."""
     subgroup: str | None = None
-    """The subgroup H for ``coset``, which reports the left coset x H of the product x by its first element: the
-    rotations (``C4``) or symmetries (``D4``) of a polygon of the first points; None if no mix contains ``coset``."""
+    """The subgroup H for ``coset``: the rotations (``C4``) or symmetries (``D4``) of a polygon of the first points. The
+    operation ``coset`` reports the left coset x H of the product x by its first element. None if no mix contains it."""
 
     def __post_init__(self) -> None:
         group = named_group(self.group)
@@ -71,7 +72,7 @@ class TaskSettings(ExpressionTask):
         return [self.group, "token"] + ([] if self.decoding == "greedy" else [self.decoding])
 
     def described(self) -> dict[str, Any]:
-        """Add ``elements: token``, which earlier versions let users choose, so that run keys stay the same."""
+        """Add ``elements: token``. Earlier versions let users choose it, and run keys must stay the same."""
         return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
@@ -84,7 +85,8 @@ class TaskSettings(ExpressionTask):
         return operation in GIVE_ELEMENTS
 
     def codes(self, operation: str) -> Integers | None:
-        """Return the code of an operation for each product, [N], or None without the subgroup that it needs."""
+        """Return the code of an operation for each product, [N], or None if the operation needs a subgroup and none is
+        set."""
         group = named_group(self.group)
         signs = group.order + group.points
         match operation:

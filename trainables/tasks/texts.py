@@ -1,7 +1,7 @@
 """Expressions as text with every reduction step, and the datasets made of them.
 
 Shapes: B expressions, L tokens of all their texts together, S slots of a tree level (trees.py), W items of a slot's
-text, T the most reduction steps of an expression.
+text, T maximum number of reduction steps of an expression.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from trainables.transformer.datasets import Dataset, Examples
 from trainables.transformer.vocabulary import Tokens
 
 BATCH = 8_192
-"""Expressions generated at once. Changing it changes the data."""
+"""Number of expressions that are generated at once. If it changes, the data change."""
 GIVE_UP_AFTER = 32
-"""Batches after which an error is raised if too few expressions fit the data."""
+"""Number of batches after which an error is raised if too few expressions fit the data."""
 RAREST = 1e-4
 """Smallest share of expressions that must fit the data."""
 LAYOUT_VERSION = 4
@@ -46,7 +46,7 @@ class Expressions:
         self.vocabulary = settings.vocabulary()
         self.held_out = HeldOut(settings, seed)
         self.functions = [settings.function(task, seed) for task in mix.tasks]
-        self._inner = [place for place, task in enumerate(mix.tasks) if settings.gives_values(task)]
+        self._inner = [index for index, task in enumerate(mix.tasks) if settings.gives_values(task)]
         self.nests = settings.levels > 1 and bool(self._inner)
         """True if an operation may be an argument of another operation."""
 
@@ -81,17 +81,17 @@ class Expressions:
         lengths = (death - birth).sum(axis=1, dtype=np.int64)
         prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
         step = np.arange(death.max(), dtype=birth.dtype)[:, None]
-        # Row-major order of [B, T, W] is the order of the text: expression, step, place in the step.
+        # Row-major order of [B, T, W] is the order of the text: expression, step, position in the step.
         visible = (birth[:, None, :] <= step) & (step < death[:, None, :])
         text = np.broadcast_to(tokens[:, None, :], visible.shape)[visible]
         return Examples(text, prompt_lengths, lengths, trees[0].value[:, 0].copy())
 
     def _items(self, trees: Trees) -> tuple[Tokens, Steps, Steps]:
-        """Return every token that an expression ever shows, in the order of the line, and the steps that show it.
+        """Return all tokens that occur in any step of an expression, in the order of the line, and their steps.
 
-        The three arrays [B, W] are token, first step, and step after the last (equal to the first if it is never
-        shown). An operation reduced in step t shows its name and brackets before t, and its value from t until its
-        parent is reduced.
+        The three arrays [B, W] are the token, its first step, and the step after its last. The two steps are equal if
+        the token never occurs. If an operation is reduced in step t, its name and brackets occur before t. Its value
+        occurs from t until its parent is reduced.
         """
         v = self.vocabulary
         k = self.settings.max_arguments
@@ -125,23 +125,24 @@ def _item(token: Integers | int, birth: Steps | int, death: Steps) -> NDArray[np
 
 
 def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
-    """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if impossible."""
+    """Return the dataset, a pure function of the arguments (seed >= 0). Raises :class:`SettingsError` if the settings
+    cannot make one."""
     expressions = Expressions(settings, mix, seed)
     described = [f"{task}:{share:.12f}" for task, share in zip(mix.tasks, mix.shares, strict=True)]
     texts, nodes = expressions.sample(Part.TRAINED, settings.training_examples, stream(seed, "train", *described))
     starts = np.cumsum(texts.lengths) - texts.lengths
-    place = np.arange(len(texts.tokens)) - np.repeat(starts, texts.lengths)
+    position = np.arange(len(texts.tokens)) - np.repeat(starts, texts.lengths)
     mixed = None
     if len(mix.tasks) > 1 and expressions.nests:
         drawn, _ = expressions.sample(Part.TEST, settings.test_examples, stream(seed, "mixed", *described))
         mixed = _padded(drawn, expressions.vocabulary.eos)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
-    test = {task: _held_out(one, Part.TEST, seed) for task, one in alone.items()}
+    test = {task: _held_out(generator, Part.TEST, seed) for task, generator in alone.items()}
     return Dataset(
         tokens=texts.tokens,
-        answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
+        answer=position >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
-        validation={task: _held_out(one, Part.VALIDATION, seed) for task, one in alone.items()},
+        validation={task: _held_out(generator, Part.VALIDATION, seed) for task, generator in alone.items()},
         test=test,
         mixed=mixed,
         nodes=nodes,
@@ -154,6 +155,7 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
+    """Return the examples of one task for validation or test."""
     settings = expressions.settings
     count = settings.test_examples if part is Part.TEST else settings.validation_examples
     if expressions.nests:
@@ -166,6 +168,7 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
 
 
 def _padded(texts: Examples, eos: int) -> Examples:
+    """Return examples with one row of tokens per text, padded with ``eos``."""
     tokens = np.full((len(texts.lengths), int(texts.lengths.max())), eos, dtype=texts.tokens.dtype)
     tokens[np.arange(tokens.shape[1]) < texts.lengths[:, None]] = texts.tokens
     return replace(texts, tokens=tokens)
@@ -174,7 +177,7 @@ def _padded(texts: Examples, eos: int) -> Examples:
 def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
     """Return the dataset of (task, mix, seed), from ``cache`` or made there. Several processes may call this at once.
 
-    Its file is named by a hash of everything that decides the data, including numpy's version.
+    The name of its file has a hash of everything that decides the data, including numpy's version.
 
     Raises:
         SettingsError: The task cannot make data for this mix.

@@ -1,9 +1,9 @@
 """Random expressions as trees, many at once.
 
-A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots; the children of
-slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty; any level except the last may have
-operations. Each reduction step replaces the leftmost innermost operation, the first in the text whose arguments are all
-numbers, by its value. This visits the tree in post-order.
+A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots. The children of
+slot s are in slots k s .. k s + k - 1 of the next level. Most slots are empty. Any level except the last may have
+operations. Each reduction step replaces an operation by its value: the first operation in the text whose arguments are
+all numbers. This visits the tree in post-order.
 
 Shapes: B expressions, S = k**level slots of a level.
 """
@@ -22,13 +22,18 @@ from trainables.tasks.expression_task import ExpressionTask
 from trainables.tasks.held_out_tuples import HeldOut
 
 Steps = NDArray[np.int16]
+"""Reduction steps of the slots of a level."""
 
 
 class Level(NamedTuple):
-    """One level of a batch of trees; all arrays are [B, S].
+    """One level of a batch of trees. All arrays are [B, S].
 
-    ``present`` marks used slots, which have a ``value``. ``nested`` marks slots that are operations, with an
-    ``operation`` (an index into the mix) and an ``arity``; the others are plain values.
+    Attributes:
+        present: True for used slots.
+        nested: True for slots that are operations. Other used slots are plain values.
+        operation: Index of an operation in the mix.
+        arity: Number of arguments of an operation.
+        value: Value of a used slot.
     """
 
     present: NDArray[np.bool_]
@@ -47,8 +52,8 @@ def grow(
 ) -> Trees:
     """Return ``count`` random expressions: operations drawn by their shares, argument counts and values uniformly.
 
-    ``inner`` are the indices of the operations that may be arguments; inside an expression they are drawn by their
-    shares among these. If ``inner`` is empty, nothing nests. Values of operations are 0 until :func:`evaluate`.
+    ``inner`` are the indices of the operations that may be arguments. Inside an expression, operations are drawn from
+    these by their shares. If ``inner`` is empty, nothing nests. Values of operations are 0 until :func:`evaluate`.
     """
     k = settings.max_arguments
     levels_of_operations = settings.levels if inner else 1
@@ -71,13 +76,14 @@ def grow(
 
 def flat(arguments: Integers) -> Trees:
     """Return the mix's first operation on each argument list of ``arguments`` [B, k], not yet evaluated."""
-    zero, none = np.zeros_like(arguments[:, :1]), np.zeros_like(arguments)
+    zero = np.zeros_like(arguments[:, :1])
+    none = np.zeros_like(arguments)
     root = Level(zero == 0, zero == 0, zero, zero + arguments.shape[1], zero.copy())
     return root, Level(none == 0, none != 0, none, none, arguments)
 
 
 def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
-    """Set the values of all operations in place; ``functions`` are in the order of the mix."""
+    """Set the values of all operations in place. ``functions`` are in the order of the mix."""
     for level, below in reversed(list(pairwise(trees))):
         arguments = _arguments(level, below)
         for index, function in enumerate(functions):
@@ -107,9 +113,9 @@ def count_operations(trees: Trees, operations: int) -> Integers:
 
 
 def reduction_steps(trees: Trees) -> list[Steps]:
-    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots; one [B, S] per level.
+    """Return the step (1, 2, ...) in which each operation is reduced, 0 for all other slots: an array [B, S] per level.
 
-    An operation is reduced right after the last operation inside it; operations in earlier arguments come first.
+    An operation is reduced right after the last operation inside it. Operations in earlier arguments come first.
     """
     sizes = [trees[-1].nested.astype(np.int16)]
     for level in reversed(trees[:-1]):

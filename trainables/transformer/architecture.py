@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNMENT = 16
-"""Parameters start at multiples of this many elements: 64 bytes in float32, enough for vector units and libraries."""
-MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
-"""Upper limits that only catch typing errors."""
-GAIN, BIAS = "norm", "bias"
-"""Endings of the names of norm gains and biases."""
-PARTS = ("embedding", "positions", "blocks", "head")
+"""Multiple of elements at which each parameter starts: 64 bytes in float32, enough for vector units and libraries."""
+LARGEST_VALUES = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
+"""Upper limits of settings. They only catch typing errors."""
+GAIN = "norm"
+"""Ending of the names of norm gains."""
+BIAS = "bias"
+"""Ending of the names of biases."""
+MODEL_PARTS = ("embedding", "positions", "blocks", "head")
 """Parts of a model that a phase may take over or freeze. The last norm belongs to the blocks."""
 _PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
 
@@ -46,7 +48,7 @@ class ModelSettings:
     activation: Literal["relu", "gelu"] = "relu"
     """Activation of the feed-forward layers."""
     tied: bool = False
-    """Use the token embedding as the output head, too."""
+    """Also use the token embedding as the output head."""
     block: int = 128
     """Longest sequence, in tokens."""
     bias: bool = field(default=False, metadata=ADDED_LATER)
@@ -58,7 +60,7 @@ class ModelSettings:
     github.com/bhoov/nrgpt is parallel."""
 
     def __post_init__(self) -> None:
-        for name, most in MOST.items():
+        for name, most in LARGEST_VALUES.items():
             given = getattr(self, name)
             require(1 <= given <= most, f"model.{name}", given, f"at least 1 and at most {most}")
 
@@ -68,10 +70,12 @@ class ModelSettings:
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
+        """Return the plain values that runs of one stack share. Initial weights may differ."""
         return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics. A normal ``init`` keeps its old name ``init_std``."""
+        """Return everything that changes the mathematics, for run keys. A normal ``init`` has its old name
+        ``init_std``."""
         described = described_fields(self)
         init = described.pop("init")
         return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
@@ -125,7 +129,7 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
 
 
 def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
-    """Return the names of the parameters in these parts (:data:`PARTS`, or all)."""
+    """Return the names of the parameters in these parts (:data:`MODEL_PARTS`, or all)."""
     return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
@@ -141,7 +145,7 @@ def layout_of(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
 
 
 def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
-    """Count the trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+    """Count the trainable parameters of one model in closed form. ``n_embed`` may be fractional.
 
     A block has 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains). It has a bias for each
     column of these matrices, (4 + f + 1)C, and for each gain. The head's biases are not part of the core.
@@ -168,11 +172,11 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
 
 
 def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
-    """Estimate the peak memory of one run's training in bytes; ``item`` is the size of a number in the products.
+    """Estimate the peak memory of one run's training in bytes. ``item`` is the size of a number in the products.
 
-    There are seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two
-    temporary ones) and four of the logits. For its gradient a block keeps, per token, 2C of sums, 2C of norms, 3C of
-    qkv, 2C of attention and 8C around the activation; temporary values add a fifth.
+    There are seven float32 copies of the parameters: weights, two moments, the gradient in pieces and as one, and two
+    temporary copies. There are four copies of the logits. For its gradient, a block keeps per token 2C of sums, 2C of
+    norms, 3C of qkv, 2C of attention and 8C around the activation. Temporary values add a fifth.
     """
     tokens = batch * settings.block
     blocks = settings.n_layer * settings.n_recurrence

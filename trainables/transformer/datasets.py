@@ -1,4 +1,4 @@
-"""The data of a run as arrays, and the file they are stored in."""
+"""The data of a run as arrays, and their file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from trainables.contract.files import write_whole
 class Examples:
     """Expressions with their worked solutions.
 
-    ``tokens`` [M, W] is the full text, padded with ``<eos>``. ``prompt_lengths`` [M] counts the tokens up to the first
-    '=' (included), ``lengths`` [M] up to ``<eos>`` (included). ``answers`` [M] are the token ids of the right answers.
+    Attributes:
+        tokens: Full texts [M, W], padded with ``<eos>``.
+        prompt_lengths: Number of tokens [M] up to and including the first '='.
+        lengths: Number of tokens [M] up to and including ``<eos>``.
+        answers: Token ids [M] of the right answers.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -39,12 +42,15 @@ class Examples:
 class Dataset:
     """Training and test data of one run: a function of (task settings, mix, seed).
 
-    ``tokens`` [L] is the training text, expression after expression; ``answer`` [L] is True for tokens after the first
-    '=' of their expression, ``<eos>`` included; ``starts`` [E] are the offsets of the expressions' first tokens,
-    ascending. ``validation`` and ``test`` have, for every task of the mix, expressions of that task alone; ``mixed``
-    has test expressions drawn from the mix, or is None for a mix of one task. ``nodes`` counts the operations of each
-    task in the training text. ``cases`` counts the different held-out tuples (with ``unordered``, multisets) in the
-    test expressions of each task.
+    Attributes:
+        tokens: Training text [L], expression after expression.
+        answer: True for tokens [L] after the first '=' of their expression, including ``<eos>``.
+        starts: Offsets [E] of the expressions' first tokens, ascending.
+        validation: For every task of the mix, expressions of that task alone.
+        test: For every task of the mix, expressions of that task alone.
+        mixed: Test expressions drawn from the mix, None for a mix of one task.
+        nodes: Number of operations of each task in the training text.
+        cases: Number of different held-out tuples (with ``unordered``, multisets) in the test expressions of each task.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -72,6 +78,7 @@ class Dataset:
 
     @classmethod
     def read(cls, path: Path, tasks: Sequence[str]) -> Dataset:
+        """Read a dataset from a file that :meth:`write` wrote. ``tasks`` are the tasks of its mix, in order."""
         arrays = load_file(path)
 
         def examples(name: str) -> Examples:

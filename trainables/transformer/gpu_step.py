@@ -34,12 +34,13 @@ R = TypeVar("R")
 WARM_UP_CALLS = 3
 """Calls before the recording, during which kernels are compiled and libraries allocate their workspaces."""
 MOST_VERSIONS = 1024
-"""Maximum number of versions of a function in a process: one per width, for stacks of one and of several."""
+"""Maximum number of versions of a function in a process: one per width for a single run, and one for larger stacks."""
 CANONICAL_STACK = 8
-"""Number of runs that each width is compiled for. All stacks use these kernels: if they were compiled for the stack
-that comes first, results would depend on the order. The number fits any device and suits large stacks."""
+"""Number of runs for which each width is compiled. All stacks use these kernels. If kernels were compiled for whichever
+stack comes first, results would depend on the order. The number fits any device and suits large stacks."""
 MOST_COMPILERS = 4
-"""Most compiler processes of one worker; by default torch starts one for each core, in every worker of a node."""
+"""Maximum number of compiler processes of one worker. By default torch starts one for each core, in every worker of a
+node."""
 
 # Deterministic algorithms need this, and torch reads it once, at a process's first matrix product on a GPU.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -88,12 +89,12 @@ def choose_kernels(precision: str) -> None:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Use kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``."""
+    """Use kernels that give the same bits each time. An operation without such a kernel raises ``RuntimeError``."""
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    # Strict mode, because the mode that only warns does not sum attention's gradient in a fixed order. It stops the
-    # compiler, too, from choosing kernels by their timing.
+    # Strict mode, because the mode that only warns does not sum attention's gradient in a fixed order. Strict mode also
+    # stops the compiler from choosing kernels by their timing.
     torch.use_deterministic_algorithms(True)
     # Every element is written, so filling memory first is a wasted pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
@@ -136,11 +137,13 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def own_cache() -> Path:
-    """Create and return the directory of the compiler's cache. Raises ``PermissionError`` if another user could write
-    it: torch loads programs and pickles from there, and by default its name in ``/tmp`` is known beforehand."""
+    """Create and return the directory of the compiler's cache. Raises ``PermissionError`` if another user can write it.
+
+    Torch loads programs and pickles from this directory, and everyone can guess its default name in ``/tmp``.
+    """
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    # Torch reads the variable in this process and in those of the compiler, and would set it itself.
+    # Torch reads the variable in this process and in the processes of its compiler. Torch itself would set it, too.
     place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = place.lstat()
@@ -163,7 +166,8 @@ def let_grow(*tensors: Tensor, axis: int = 0) -> None:
 
 @contextmanager
 def compiling(form: Hashable) -> Iterator[None]:
-    """Let only one process of this user compile a form; others wait and then read it from the compiler's cache."""
+    """Let only one process of this user compile a form. Other processes wait, and then read it from the compiler's
+    cache."""
     digest = hashlib.sha256(repr(form).encode()).hexdigest()[:12]
     with FileLock(own_cache() / f"transition-sweeps-{digest}.lock"):
         yield
@@ -172,13 +176,14 @@ def compiling(form: Hashable) -> Iterator[None]:
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
     """Return the stack of models with all inner widths, and the head's vocabulary, padded to a multiple.
 
-    Tensor cores read rows of 16 bytes. Padded with zero columns, a model of another width computes the same: zeros stay
-    zeros forward, get a zero gradient backward, and the layer norm runs over the true width (model.py). Parameters are
-    kept and updated unpadded; padding is a part of each forward pass. Heads are padded one by one. Norm gains and their
-    biases keep the true width, which the forward pass reads from them.
+    Tensor cores read rows of 16 bytes. A model with additional zero columns computes the same: zeros stay zeros
+    forward, get a zero gradient backward, and the layer norm uses the true width (model.py). Parameters are stored and
+    updated without padding, and each forward pass pads them. Heads are padded one by one. Norm gains and their biases
+    keep the true width, which the forward pass reads from them.
     """
     _, vocabulary, width = parameters["token"].shape
-    heads, depth = settings.n_head, width // settings.n_head
+    heads = settings.n_head
+    depth = width // heads
     sizes = (width, depth, settings.feed_forward * width, vocabulary)
     columns, within_head, within_hidden, words = (-size % multiple for size in sizes)
     if not any((columns, within_head, within_hidden, words)):

@@ -1,4 +1,4 @@
-"""Initial weights; model.py draws them, so this module needs no torch.
+"""Settings of initial weights. model.py draws the weights, so this module needs no torch.
 
 At widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16. A sweep
 then measures the time to leave the first plateau rather than what a width can learn.
@@ -21,13 +21,16 @@ KINDS = {"normal": ("std", 0.02), "scaled": ("gain", 1.0)}
 FAR = 3.0
 """Factor from 1/sqrt(n_embed) beyond which weights cause a warning."""
 EMBEDDINGS = ("token", "position")
+"""Names of the embeddings."""
 HEAD = "head"
+"""Name of the output head."""
 INTO_STREAM = ("attention_out", "feed_forward_out")
+"""Names of the matrices that write into the residual stream."""
 
 
 @dataclass(frozen=True)
 class InitSettings:
-    """Standard deviations of the initial weights, tensor by tensor; norm gains start at 1, biases at 0.
+    """Standard deviations of the initial weights, tensor by tensor. Norm gains start at 1, and biases at 0.
 
     Raises :class:`SettingsError` with the key ``model.init.<field>``.
     """
@@ -72,16 +75,21 @@ class InitSettings:
         return self.scale / math.sqrt(shape[0] * (additions if into_stream else 1))
 
     def described(self) -> dict[str, Any]:
-        """Return everything that changes the mathematics, including defaults: equal for equal initializations."""
+        """Return everything that changes the mathematics, including defaults. Equal initializations give equal
+        values."""
         return {"kind": self.kind, KINDS[self.kind][0]: self.scale}
 
 
 def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
-    """Return a caveat if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
+    """Return a caveat if ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``.
+
+    Return an empty string if they are not.
+    """
     if init.kind != "normal":
         return ""
     relative = [init.scale * math.sqrt(size) for size in sizes]
-    too_small, too_large = sum(one < 1 / FAR for one in relative), sum(one > FAR for one in relative)
+    too_small = sum(ratio < 1 / FAR for ratio in relative)
+    too_large = sum(ratio > FAR for ratio in relative)
     if not (far := too_small or too_large):
         return ""
     where = "every size" if far == len(sizes) else f"{far} of {len(sizes)} sizes"
@@ -97,11 +105,11 @@ Floats = NDArray[np.float32]
 
 
 def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
-    """Return a table [V, width] that keeps the dot products between the rows of ``table_VC`` [V, C], exactly if
-    ``width`` is at least its rank, otherwise approximately.
+    """Return a table [V, width] that keeps the dot products between the rows of ``table_VC`` [V, C].
 
-    It keeps the largest principal directions (Eckart and Young 1936). Dot products do not determine the axes: a random
-    rotation from ``rng`` spreads the directions over all columns, as in a model trained at this width.
+    They are exact if ``width`` is at least the table's rank, otherwise approximate: the table keeps the largest
+    principal directions (Eckart and Young 1936). Dot products do not determine the axes. A random rotation from ``rng``
+    spreads the directions over all columns, as in a model trained at this width.
     """
     u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
     # The sign of a direction is arbitrary, so make its largest entry positive.

@@ -31,12 +31,15 @@ from trainables.transformer.stack import StackTrainer, Trainer
 from trainables.transformer.training_settings import PROBATION, SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 
 CHECKPOINT = "stack.safetensors"
+"""File of a checkpoint."""
 CALL_S = 1.0
 """Seconds of training between two readings of the clock, in :meth:`TransformerLearner.train_for`."""
 
 
 @dataclass
 class _Progress:
+    """Progress of one run."""
+
     curve: list[Evaluation] = field(default_factory=list)
     solved: int = 0
     """Number of consecutive evaluations at which every task was solved."""
@@ -148,15 +151,15 @@ class TransformerLearner(Learner):
 
     def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
         views = self._layout.views(self._trainer.state.parameters_SP)
-        for index, theirs in weights.items():
+        for index, donor in weights.items():
             start = self._runs[index].start
             for name in named(views, () if start is None else start.takes):
-                mine = views[name][index]
-                taken = np.array(theirs[name], np.float32)
-                if taken.shape != tuple(mine.shape):
+                view = views[name][index]
+                values = np.array(donor[name], np.float32)
+                if values.shape != tuple(view.shape):  # The donor has another width.
                     rng = np.random.default_rng(abs(run_seed("resized", self._runs[index])))
-                    taken = resized(taken, mine.shape[-1], rng)
-                mine.copy_(torch.from_numpy(taken))
+                    values = resized(values, view.shape[-1], rng)
+                view.copy_(torch.from_numpy(values))
 
     def save(self, directory: Path) -> None:
         notes = {
@@ -179,12 +182,13 @@ class TransformerLearner(Learner):
             raise OtherStepError(f"the native step began these runs, and {where}: {remedy}")
         self._step = notes["step"]
         self._evaluated = notes.get("evaluated", self._step)  # Older checkpoints were all written at an evaluation.
-        places = [notes["keys"].index(key) for key in self._keys]
-        self._active = [index for index, place in enumerate(places) if place in notes["active"]]
-        progress = [notes["progress"][place] for place in places]
-        curves = [[Evaluation(**point) for point in one["curve"]] for one in progress]
-        self._progress = [_Progress(**one | {"curve": curve}) for one, curve in zip(progress, curves, strict=True)]
-        rows = [notes["active"].index(places[index]) for index in self._active]
+        # The checkpoint may be of a larger stack, so find this stack's runs in it.
+        saved_index = [notes["keys"].index(key) for key in self._keys]
+        self._active = [index for index, saved in enumerate(saved_index) if saved in notes["active"]]
+        progress = [notes["progress"][saved] for saved in saved_index]
+        curves = [[Evaluation(**point) for point in saved["curve"]] for saved in progress]
+        self._progress = [_Progress(**saved | {"curve": curve}) for saved, curve in zip(progress, curves, strict=True)]
+        rows = [notes["active"].index(saved_index[index]) for index in self._active]
         self._continue(tensors, rows, notes["loss_steps"])
 
     def _can_train(self) -> bool:
@@ -212,7 +216,8 @@ class TransformerLearner(Learner):
         )
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
-        """Append a point to the curve of every active run, and return the points: None if a loss is not finite."""
+        """Append a point to the curve of every active run, and return the points by index. A point is None if the loss
+        is not finite."""
         state = self._trainer.state
         losses = (state.loss_S / max(1, state.loss_steps)).tolist()
         state.loss_S.zero_()
@@ -234,7 +239,7 @@ class TransformerLearner(Learner):
         """Mark the tasks of a run that are settled at this evaluation, if its settings have such a rule."""
         settings = self._training[index]
         progress = self._progress[index]
-        rule = self._training[index].settle
+        rule = settings.settle
         if rule is None:
             return
         for task, examples in self._data[index].validation.items():
@@ -252,24 +257,32 @@ class TransformerLearner(Learner):
         return accuracies(self._trainer.write, questions, self._vocabulary, self._device, keys)
 
     def _has_ended(self, index: int) -> bool:
-        settings, progress = self._training[index], self._progress[index]
+        settings = self._training[index]
+        progress = self._progress[index]
         solved = settings.stop_when_solved and progress.solved >= SOLVED_EVALUATIONS
         settled = len(progress.settled) == len(self._data[index].validation)
         if settled and not all(progress.settled.values()):
+            # A few given-up runs train on, to show how many would have learned late. The key chooses them, so the
+            # choice is the same in every stack and after a resume.
             settled = int(self._keys[index], 16) % PROBATION != 0
         return solved or settled or self._step >= settings.steps
 
     def _test_scores(self, ended: Sequence[int]) -> dict[int, list[float]]:
-        """Return the test accuracies of runs that end now: of each task, then of the mixed expressions if any."""
+        """Return the test accuracies of runs that end now: for each task, then for the mixed expressions if any."""
         if not ended:
             return {}
         data = {index: self._data[index] for index in self._active}
-        sets = {index: [*one.test.values(), *([] if one.mixed is None else [one.mixed])] for index, one in data.items()}
+        sets = {
+            index: [*dataset.test.values(), *([] if dataset.mixed is None else [dataset.mixed])]
+            for index, dataset in data.items()
+        }
         questions = [sets[index] if index in ended else [] for index in self._active]
         return dict(zip(self._active, self._accuracies(questions, "decoding of the test"), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
-        data, progress, settings = self._data[index], self._progress[index], self._training[index]
+        data = self._data[index]
+        progress = self._progress[index]
+        settings = self._training[index]
         passes = self._step * settings.batch * self._model.block / len(data.tokens)
         measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
         measures["native_step"] = float(self._training_step == NATIVE)
@@ -290,5 +303,5 @@ class TransformerLearner(Learner):
 
     def _weights(self, index: int) -> dict[str, NDArray[Any]]:
         row = self._active.index(index)
-        mine = self._layout.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
-        return {name: view[0].numpy().copy() for name, view in mine.items()}
+        views = self._layout.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
+        return {name: view[0].numpy().copy() for name, view in views.items()}

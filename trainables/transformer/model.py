@@ -1,13 +1,13 @@
 """The whole model on one page: a small decoder-only transformer with a leading stack axis.
 
-S models of one shape are trained as one: every parameter has S as its first axis and every matrix product is batched
-over it, so a stack needs far fewer kernel launches than S models and no model sees another's numbers. A single model is
-a stack of 1.
+S models of one shape are trained as one: every parameter has S as its first axis, and every matrix product is batched
+over it. A stack therefore needs far fewer kernel launches than S models, and models do not affect each other. A single
+model is a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
-block, four times). A block is x + attention(norm x), then x + feed_forward(norm x); with ``parallel`` both read the
-same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases. Positions
-are learned.
+block, four times). A block is x + attention(norm x), then x + feed_forward(norm x). With ``parallel``, both read the
+same stream: x + attention(norm x) + feed_forward(norm x). With ``bias``, linear maps and norms have biases. Position
+embeddings are learned.
 
 Shape suffixes: S stack, B rows (in attention, of all models), T positions, W positions of keys, N = B*T, C n_embed,
 H heads, D = C/H, X = rows x heads, F feed-forward width, V vocabulary, P parameters of one model (padded).
@@ -27,16 +27,16 @@ from torch.nn import functional
 from trainables.transformer.architecture import BIAS, GAIN, Layout, ModelSettings
 
 LARGEST_ONE_HOT = 256
-"""Largest vocabulary that a GPU looks up by a matrix product."""
+"""Largest vocabulary for which a GPU looks up embeddings by a matrix product."""
 SHORT_ROW = 32
-"""Longest row for whose attention a CPU uses matrix products."""
+"""Longest row for which a CPU computes attention by matrix products."""
 MOST_ROWS = 65_535
 """Maximum number of rows: attention kernels count them along a grid dimension of CUDA."""
 ROWS_OF_A_PART = 384
 """Minimum number of rows on a GPU for a part with a separate product (:func:`_product`)."""
 Sublayer = Literal["attention", "feed_forward"]
 Observe = Callable[[Sublayer, int, Tensor], None]
-"""A function that gets the sublayer, application (from 0) and update [S, B, T, C] of each addition to the stream."""
+"""Function that gets the sublayer, application (from 0) and update [S, B, T, C] of each addition to the stream."""
 
 
 def initialize(settings: ModelSettings, layout: Layout, generator: torch.Generator) -> Tensor:
@@ -52,7 +52,7 @@ def initialize(settings: ModelSettings, layout: Layout, generator: torch.Generat
 
 
 def _norm(x_SNC: Tensor, width: int) -> Tensor:
-    """Normalize the first ``width`` columns, without gains; the other columns are padding and stay zero."""
+    """Normalize the first ``width`` columns, without gains. The other columns are padding and stay zero."""
     normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,))
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
@@ -78,7 +78,7 @@ def _parts(stack: int, rows: int, *, on_gpu: bool) -> int:
     """Return the number of parts in which to add up the gradients of a stack's matrices.
 
     A matrix's gradient is a sum over all rows. cuBLAS splits that sum between multiprocessors for one matrix, but not
-    for a batch of them: on an H100, 8,192 rows and 4 matrices of 32 x 32 took 143 us, and 16 us in 16 parts.
+    for a batch of matrices. On an H100, 8,192 rows and 4 matrices of 32 x 32 took 143 us, and 16 us in 16 parts.
     """
     if not on_gpu or stack == 1:
         return 1
@@ -96,7 +96,8 @@ def _product(x_SNC: Tensor, matrix_SCK: Tensor, added: Tensor | None) -> Tensor:
 
 
 class _ProductInParts(torch.autograd.Function):
-    """:func:`_product` that adds up the gradient of each matrix in parts of the rows. Everything else is done whole."""
+    """A :func:`_product` that adds up the gradient of each matrix in parts of the rows. Everything else is computed at
+    once."""
 
     @staticmethod
     def forward(context: Any, x_SNC: Tensor, matrix_SCK: Tensor, added: Tensor | None, parts: int) -> Tensor:
@@ -109,7 +110,8 @@ class _ProductInParts(torch.autograd.Function):
     def backward(context: Any, gradient_SNK: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
         x_SNC, matrix_SCK = context.saved_tensors
         of_x, of_matrix, of_added, _ = context.needs_input_grad
-        (stack, rows, width), parts = x_SNC.shape, context.parts
+        stack, rows, width = x_SNC.shape
+        parts = context.parts
         x_gradient = torch.bmm(gradient_SNK, matrix_SCK.transpose(1, 2)) if of_x else None
         matrix_gradient = added_gradient = None
         if of_matrix:
@@ -123,7 +125,7 @@ class _ProductInParts(torch.autograd.Function):
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
-    """Look up tokens in each model's own table; [S, V, C], [S, N] -> [S, N, C]."""
+    """Look up tokens in each model's own table: [S, V, C], [S, N] -> [S, N, C]."""
     stack, vocabulary, width = table_SVC.shape
     if table_SVC.is_cuda and vocabulary <= LARGEST_ONE_HOT:
         return _embed_by_product(table_SVC, tokens_SN)
@@ -144,8 +146,11 @@ def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
 
 
 class Past:
-    """Keys and values of earlier positions, by application of a layer: a pass that continues them computes only what is
-    new. ``positions`` counts them; there is room for ``most``."""
+    """Keys and values of earlier positions, by application of a layer. A pass that continues them computes only new
+    positions.
+
+    ``positions`` is their number, and ``most`` the maximum.
+    """
 
     def __init__(self, most: int) -> None:
         self.positions = 0
@@ -153,7 +158,7 @@ class Past:
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
 
     def extend(self, application: int, *new_BHTD: Tensor) -> Iterable[Tensor]:
-        """Keep the keys and values of a pass, and return those of all positions up to its last."""
+        """Keep the keys and values of a pass, and return the keys and values of all positions so far."""
         if application not in self._kept:
             keys, values = (new.new_empty(*new.shape[:2], self._most, new.shape[3]) for new in new_BHTD)
             self._kept[application] = keys, values
@@ -164,11 +169,11 @@ class Past:
 
 
 Extend = Callable[[Tensor, Tensor], Iterable[Tensor]]
-"""A function that puts the keys and values of earlier positions before those of a pass."""
+"""Function that adds the keys and values of earlier positions before the keys and values of a pass."""
 
 
 def attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float, extend: Extend | None = None) -> Tensor:
-    """Apply causal attention within each row; [S, N, 3C] -> [S, N, C]. A pass that continues earlier positions has one
+    """Apply causal attention within each row: [S, N, 3C] -> [S, N, C]. A pass that continues earlier positions has one
     position in each row."""
     stack, tokens, width3 = qkv_SNK.shape
     # Split q, k and v first: compiled with a dynamic stack axis, one kernel per block then writes the whole gradient.
@@ -210,15 +215,21 @@ def forward(
 ) -> Tensor:
     """Return the logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
-    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than the model's. ``observe`` gets
-    the updates that sublayers write to the residual stream, for probes. The tokens continue those of ``past``, if
-    given, and join them; T is 1 then, unless they are the first.
+    If ``parameters`` are padded (gpu_step.py), C, D, F and the head's V are wider than in the model.
+
+    Args:
+        settings: Architecture of the models.
+        parameters: Parameters of the stack, by name.
+        tokens_SBT: Token ids.
+        observe: Function that gets the updates that sublayers write to the residual stream, for probes.
+        past: Earlier positions, which the tokens continue and then join. T must be 1, unless the tokens are the first.
     """
     stack, rows, positions = tokens_SBT.shape
     begin = 0 if past is None else past.positions
     assert not begin or positions == 1, "attention only masks passes from the first position on"
     p = parameters
-    vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
+    vocabulary = p["token"].shape[1]
+    n_embed = p["final_norm"].shape[1]
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
     position_S1TC = p["position"][:, None, begin : begin + positions]
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + position_S1TC).view_as(x_SNC)

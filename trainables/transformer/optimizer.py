@@ -1,6 +1,6 @@
 """The state of a stack and AdamW on it.
 
-Each row of the flat parameter matrix [S, P] is one run, which is clipped, scheduled and decayed independently
+Each row of the flat parameter matrix [S, P] is one run. Runs are clipped, scheduled and decayed independently
 (Loshchilov and Hutter 2019, algorithm 2).
 """
 
@@ -34,7 +34,9 @@ class StackState:
 
     @classmethod
     def start(cls, parameters_SP: Tensor) -> StackState:
-        first_SP, second_SP = torch.zeros_like(parameters_SP), torch.zeros_like(parameters_SP)
+        """Return the state before the first step."""
+        first_SP = torch.zeros_like(parameters_SP)
+        second_SP = torch.zeros_like(parameters_SP)
         return cls(parameters_SP, first_SP, second_SP, parameters_SP.new_zeros(len(parameters_SP)))
 
     @classmethod
@@ -55,13 +57,15 @@ class StackState:
 def step_factors(settings: Sequence[TrainingSettings], first: int, last: int) -> NDArray[np.float32]:
     """Return the factors of steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
-    The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
-    (learning rate x weight decay) and the square root of the second moment's bias correction. Runs share the betas.
+    A step has three rows. The first is the learning rate with the first moment's bias correction. The second is the
+    weight decay factor (learning rate x weight decay). The third is the square root of the second moment's bias
+    correction. Runs share the betas.
     """
-    rates_KS = np.stack([one.learning_rates(first, last) for one in settings], axis=1)
+    rates_KS = np.stack([run.learning_rates(first, last) for run in settings], axis=1)
     count_K1 = np.arange(first, last)[:, None] + 1.0
-    beta1, beta2 = settings[0].beta1, settings[0].beta2
-    decay_S = np.array([one.weight_decay for one in settings])
+    beta1 = settings[0].beta1
+    beta2 = settings[0].beta2
+    decay_S = np.array([run.weight_decay for run in settings])
     # Computed in float64 on the host, where it costs nothing: in float32, 1 - beta2**step of the first steps is rough.
     root_KS = np.broadcast_to(np.sqrt(1 - beta2**count_K1), rates_KS.shape)
     table = np.stack((rates_KS / (1 - beta1**count_K1), rates_KS * decay_S, root_KS), axis=1)
@@ -77,20 +81,25 @@ def adamw_step(
     decayed_P: Tensor,
     trained_SP: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parameters and moments [S, P] of a stack after one step from those of a ``state``.
+    """Return the parameters and moments [S, P] of a stack after one step.
 
     Nothing is changed in place: torch's compiler fails on that, at least on a CPU.
 
     Args:
+        settings: Settings of the stack. Runs share betas and clip.
+        layout: Layout of the parameters.
         gradients: The gradients of all parameters, in the order of ``layout``.
+        state: Parameters and moments before the step.
         factors_3S: The step's entry in :func:`step_factors`.
-        decayed_P: 1 for elements that weight decay applies to and 0 for others.
-        trained_SP: 0 for elements that are frozen and 1 for others, or None if none is.
+        decayed_P: 1 for elements to which weight decay applies, and 0 for others.
+        trained_SP: 0 for elements that are frozen and 1 for others, or None if none are frozen.
     """
     parameters_SP, first_SP, second_SP = state
-    gradient_SP, decayed = _flat(layout, gradients), decayed_P
-    if trained_SP is not None:  # Without a gradient the moments stay 0; only decay could act.
-        gradient_SP, decayed = gradient_SP * trained_SP, decayed_P * trained_SP
+    gradient_SP = _flat(layout, gradients)
+    decayed = decayed_P
+    if trained_SP is not None:  # Without a gradient the moments stay 0, so only decay could move frozen elements.
+        gradient_SP = gradient_SP * trained_SP
+        decayed = decayed_P * trained_SP
     rate_S1, decay_S1, root_S1 = factors_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)  # Each run is clipped by its own norm, as if it trained alone.
     gradient_SP = gradient_SP * (settings.clip / (norm_S + 1e-6)).clamp(max=1.0).unsqueeze(1)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from trainables.transformer.architecture import Layout, ModelSettings
 from trainables.transformer.datasets import Dataset
-from trainables.transformer.generation import TOKENS_A_PASS, Continued, write_by_drafts, write_by_steps
+from trainables.transformer.generation import TOKENS_A_PASS, ForwardWithPast, write_by_drafts, write_by_steps
 from trainables.transformer.gpu_step import (
     CANONICAL_STACK,
     CapturedStep,
@@ -43,9 +43,14 @@ _COMPILED_FIRST: set[Hashable] = set()
 class Trainer(ABC):
     """Runs optimizer steps of a stack.
 
-    ``settings``, ``texts`` and ``keys`` (see :class:`WindowSampler`) have an entry for each run, and so has ``frozen``
-    unless it is empty: the names of the parameters that the run does not train. All settings agree in what shapes a
-    step.
+    Attributes:
+        state: Training state of the stack.
+        model: Architecture of the models.
+        layout: Layout of a model's parameters.
+        settings: Settings of each run. All runs agree in the settings that shape a step.
+        texts: Data of each run.
+        keys: Seed of each run's windows (:class:`WindowSampler`).
+        frozen: For each run, the names of the parameters that it does not train. Empty if all runs train everything.
     """
 
     state: StackState
@@ -60,7 +65,8 @@ class Trainer(ABC):
 
     def __post_init__(self) -> None:
         # decayed_1P is 1 where weight decay applies, trained_SP is 1 where a run's parameters are not frozen.
-        decayed_1P, trained_SP = torch.zeros(1, self.layout.width), torch.ones(len(self.settings), self.layout.width)
+        decayed_1P = torch.zeros(1, self.layout.width)
+        trained_SP = torch.ones(len(self.settings), self.layout.width)
         # By default only matrices decay. Decay would pull the gains of norms, which start at 1, towards 0.
         for name, view in self.layout.views(decayed_1P).items():
             view.fill_(self.settings[0].decay == "all" or len(self.layout.shapes[name]) > 1)
@@ -74,23 +80,21 @@ class Trainer(ABC):
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (from 0)."""
 
-    def models(self) -> Continued:
+    def models(self) -> ForwardWithPast:
         """Return the models of the stack with their present weights."""
         parameters = pad_parameters(self.model, self.layout.views(self._weights()), self._pad_to)
         return lambda tokens_SMT, past=None: forward(self.model, parameters, tokens_SMT, past=past)
 
     def _weights(self) -> Tensor:
-        """Return the parameters as the forward pass reads them. The state keeps float32: many steps of AdamW are too
-        small to change a number of bf16."""
+        """Return the parameters in the precision of the forward pass. The state has float32, because many steps of
+        AdamW are too small to change a number in bf16."""
         bf16 = self.settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
-        """Write every model's texts in place, as :func:`~trainables.transformer.generation.write_by_drafts`.
-
-        Two ways of writing differ in rounding, and rounding decides between tokens that are nearly as likely. So a CPU
-        keeps its own, and its results.
-        """
+        """Write every model's texts in place (:func:`~trainables.transformer.generation.write_by_drafts`)."""
+        # Two ways of writing differ in rounding, which decides between tokens that are nearly as likely. So a CPU keeps
+        # the old way, and its results.
         write = write_by_steps if tokens_SMW.is_cuda else write_by_drafts
         # Without a backward pass, as many tokens as in a training step usually fit.
         most_tokens = max(TOKENS_A_PASS, len(self.settings) * self.settings[0].batch * self.model.block)
@@ -100,7 +104,7 @@ class Trainer(ABC):
                 with torch.no_grad():
                     write(self.models(), tokens_SMW, begin_SM, end, keys, most_tokens)
                 return
-            except torch.OutOfMemoryError:  # The step's own memory stays reserved, so an evaluation may have less.
+            except torch.OutOfMemoryError:  # The memory of a training step stays reserved, so less may be left here.
                 if most_tokens <= fewest_tokens:
                     raise
             torch.cuda.empty_cache()  # The texts written so far are kept.
@@ -111,8 +115,8 @@ class Trainer(ABC):
 class StackTrainer(Trainer):
     """Trains the whole stack by torch, as one batched model.
 
-    On a GPU, widths are padded for tensor cores, the step is captured as one CUDA graph, and its forward and backward
-    passes are compiled if ``compile_step`` is True (default: gpu_step.py decides).
+    On a GPU, widths are padded for tensor cores, and the step is captured as one CUDA graph. If ``compile_step`` is
+    True, its forward and backward passes are compiled. By default gpu_step.py decides.
     """
 
     compile_step: bool | None = None
@@ -187,7 +191,8 @@ class StackTrainer(Trainer):
         The compiler chooses kernels for the first sizes that it gets. If these were the sizes of whichever stack came
         first, the bits of a run would depend on the runs before it (:data:`CANONICAL_STACK`).
         """
-        weights, training = self._weights(), self.settings[0]
+        weights = self._weights()
+        training = self.settings[0]
         # All settings that the compiled functions read. Another value of one needs another version.
         shaping = (training.batch, training.loss, training.precision, training.beta1, training.beta2, training.clip)
         form = (self.model, *self.layout.shapes.items(), *shaping, self._trained_SP is None, weights.device)
@@ -209,8 +214,10 @@ class StackTrainer(Trainer):
 def stack_losses(
     model: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBW: Tensor, counted_SBT: Tensor, pad_to: int
 ) -> Tensor:
-    """Return every run's loss [S] in predicting its windows of W = T + 1 tokens: the cross-entropy in nats, averaged
-    over the run's counted tokens, or 0 if there are none."""
+    """Return every run's loss [S] in predicting its windows of W = T + 1 tokens.
+
+    The loss is the cross-entropy in nats, averaged over the run's counted tokens, or 0 if there are none.
+    """
     logits_SBTV = forward(model, pad_parameters(model, parameters, pad_to), tokens_SBW[..., :-1])
     stack, vocabulary = logits_SBTV.shape[0], logits_SBTV.shape[-1]
     # Not averaged by torch, which would average over the runs of the stack, too.

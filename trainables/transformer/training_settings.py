@@ -17,14 +17,13 @@ Decay = Literal["matrices", "all"]
 MOST_STEPS = 10**9
 """Maximum number of steps: twelve days for one run, at a millisecond per step."""
 MOST_WINDOWS = 2**20
+"""Maximum number of windows in a step."""
 LARGEST_RATE = 1e30
 """Limit of learning rate and weight decay. Training diverges far below it, and float32 ends at 3.4e38."""
 SOLVED = 0.99
 """Validation accuracy of every task of a solved run (``stop_when_solved``)."""
 SOLVED_EVALUATIONS = 3
 """Number of consecutive evaluations at which a solved run has this accuracy."""
-
-
 PROBATION = 10
 """One in this many given-up runs trains on, chosen by its key, to show how many would have learned late."""
 
@@ -56,8 +55,8 @@ class SettleSettings:
         ):
             require(holds, f"training.settle.{name}", getattr(self, name), rule)
 
-    def words(self) -> str:
-        """Return the rule in a sentence."""
+    def text(self) -> str:
+        """Return the rule in three sentences."""
         return (
             f"A run ends once all its tasks are settled: learned at {self.learned:.0%} of the way to a perfect "
             f"validation score, or given up after {self.after:.0%} of the steps if never above {self.hopeless:.0%}. "

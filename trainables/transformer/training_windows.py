@@ -1,8 +1,8 @@
 """Training windows, drawn by a counter-based generator in the manner of Salmon et al. (SC 2011).
 
-The draw of a row is a hash of (run, step, row), so it is the same alone and in a stack, on a CPU and on a GPU, and a
-resumed run needs only its step. The hash is SplitMix64's finalizer (Steele, Lea and Flood 2014) on tensors of signed
-64-bit words, which wrap as it requires.
+The draw of a row is a hash of (run, step, row). It is therefore the same alone and in a stack, on a CPU and on a GPU,
+and a resumed run needs only its step. The hash is SplitMix64's finalizer (Steele, Lea and Flood 2014) on tensors of
+signed 64-bit words, which wrap as it requires.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def scramble(word: Tensor) -> Tensor:
 
 
 def fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
-    """Return the starts of expressions that a whole window can start from. Raises
-    :class:`SettingsError` if there are none."""
+    """Return the starts of expressions at which a whole window can start. Raises :class:`SettingsError` if there are
+    none."""
     fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
     if len(fitting) == 0:
         short = f"a text of {len(text.tokens)} tokens has no whole window of {block + 1} tokens"

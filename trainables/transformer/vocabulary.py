@@ -15,8 +15,8 @@ Tokens = NDArray[np.unsignedinteger[Any]]
 class ExpressionVocabulary:
     """The tokens of a task, the same for every mix.
 
-    They are the items (ids 0, 1, ...: the possible values of arguments), answers that are not items, all operations,
-    and ``( ) = <eos>``. The result of an operation is a code: the id of its token. Commas have no tokens.
+    They are the items (the possible values of arguments, with ids 0, 1, ...), answers that are not items, all
+    operations, and ``( ) = <eos>``. The result of an operation is a code: the id of its token. Commas have no tokens.
     """
 
     def __init__(self, items: Sequence[str], operations: Sequence[str], answers: Sequence[str] = ()) -> None:

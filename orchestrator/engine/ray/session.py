@@ -34,7 +34,8 @@ from orchestrator.engine.ray.files import (
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
-from trainables.contract.user_code import PROGRAM, is_installed, path_of_children
+from trainables.contract.finder import is_installed
+from trainables.contract.user_code import PROGRAM, path_of_children
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from orchestrator.engine.ray.preemption import OwnNode
 from orchestrator.system.errors import exception_line
 from orchestrator.system.machine_errors import trouble_words
 from trainables.base import SettingsError
-from trainables.contract.user_code import offer, serve
+from trainables.contract.finder import serve
+from trainables.contract.user_code import offer
 from trainables.families import load_family
 
 if TYPE_CHECKING:

@@ -14,8 +14,10 @@ LOCAL = Path("matplotlibrc")
 
 
 def check_settings() -> None:
-    """Raise :class:`UserError` if matplotlib would read a file in the working directory that is not plain text. It may
-    be from elsewhere, and matplotlib would wait for a pipe, fail, or print control characters."""
+    """Raise :class:`UserError` if matplotlib would read a file in the working directory that is not plain text.
+
+    The file may be from another user. Matplotlib would wait for a pipe, fail, or print control characters.
+    """
     if LOCAL.exists() and not LOCAL.is_dir() and not _is_plain_text(LOCAL.resolve()):
         raise UserError(
             f"{LOCAL.absolute()} is not a plain text file, but matplotlib reads it: rename it, or start this command "

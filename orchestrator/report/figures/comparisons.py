@@ -1,4 +1,4 @@
-"""A sweep's main figure and its caption, and forest plots of several sweeps or of a sweep's recipes."""
+"""A sweep's main figure and its caption, and forest plots of several sweeps or of the recipes of one sweep."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
+from orchestrator.report.sentences.findings import compared_text
 from orchestrator.report.side_by_side import LabeledAnswer, finding, recipes_of
-from orchestrator.report.words.findings import compared_words
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, exact
 from orchestrator.transition.types import CONFIDENCE, LEVEL
@@ -66,7 +66,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
 
 @style.own_style()
 def forest_figure(compared: Sequence[LabeledAnswer], title: str = "", width_in: float = style.WIDTH_IN) -> Figure:
-    """Draw transitions in parameters, since sizes of different families share no axis, and comparisons in words."""
+    """Draw transitions in parameters, and comparisons as text. Sizes of different families have no common axis."""
     groups = [targets(entry.answer, entry.label) for entry in compared]
     ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / EDGE, max(ends) * EDGE)
@@ -77,24 +77,24 @@ def forest_figure(compared: Sequence[LabeledAnswer], title: str = "", width_in: 
         lines += [(row.mix, row) for row in group]
         for mix in entry.answer.compared:
             name = f"{mix.mix} vs {entry.answer.baseline_of(mix).mix}"
-            lines.append((name, compared_words(entry.answer, mix)))
+            lines.append((name, compared_text(entry.answer, mix)))
     figure = style.new_figure(ROW_IN * len(lines) + HEAD_IN, width_in)
     axes = figure.subplots()
-    for place, (name, row) in enumerate(lines):
+    for height, (name, row) in enumerate(lines):
         text_style: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
         if row == "":  # Sweep names and comparisons have no bar, so their text spans the row.
-            axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **text_style)
+            axes.text(0, height, name, fontsize=style.TEXT, fontweight="bold", **text_style)
         elif isinstance(row, str):
-            axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
+            axes.text(0, height, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
         else:
             smallest = row.smallest.total
             largest = row.largest.total
-            axes.plot([smallest, largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
+            axes.plot([smallest, largest], [height, height], color=style.FAINT, linewidth=1, zorder=1)
             bar = bar_of(row.task.total, row.task.transition.verdict, smallest, largest)
             if bar is not None and row.answer.runs:
-                draw_bar(axes, bar, place, styles[row.mix][0], span)
-            text = row.size_words if bar is None else row.count_words
-            axes.text(1.04, place, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
+                draw_bar(axes, bar, height, styles[row.mix][0], span)
+            text = row.size_text if bar is None else row.count_text
+            axes.text(1.04, height, textwrap.fill(text, CHARACTERS), fontsize=style.SMALL + 0.5, **text_style)
     axes.set(xscale="log", xlim=span, ylim=(len(lines) - 0.4, -0.7))
     axes.set_yticks(range(len(lines)), [textwrap.fill(name, CHARACTERS) if row else "" for name, row in lines])
     if span[1] < NARROW_SPAN * span[0]:  # Such a short axis contains few powers of ten, or none.

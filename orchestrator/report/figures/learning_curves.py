@@ -37,20 +37,22 @@ def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Fi
     ends = (spec.sizes[0], spec.sizes[-1])
     scale = LogNorm(ends[0] / 2, ends[0] * 2) if one_size else LogNorm(*ends)
     colors = ScalarMappable(scale, ListedColormap(matplotlib.colormaps[COLORS](np.linspace(*SHADES, 256))))
-    shown = [run for run in runs if run.is_evidence and run.outcome.curve]
-    last = max((point.step for run in shown for point in run.outcome.curve), default=1)
+    drawn = [run for run in runs if run.counts_for_answer and run.outcome.curve]
+    last = max((point.step for run in drawn for point in run.outcome.curve), default=1)
     for axes in grid.flat:
         axes.set(xlim=(0, last), ylim=(0, 1.03))
         axes.xaxis.set_major_locator(MaxNLocator(3 if len(grid[0]) == style.COLUMNS else 5))
         axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}")
     for axes, mix in zip(grid.flat, mixes, strict=False):
-        mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
-        curves = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
-        line_style = {"linewidths": 1.1, "alpha": 0.85, "rasterized": len(shown) > MOST_LINES}
+        runs_of_mix = sorted((run for run in drawn if run.config.label == mix), key=lambda run: run.config.size)
+        curves = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in runs_of_mix]
+        line_style = {"linewidths": 1.1, "alpha": 0.85, "rasterized": len(drawn) > MOST_LINES}
         axes.add_collection(
-            LineCollection(curves, colors=colors.to_rgba(np.array([run.config.size for run in mine])), **line_style)
+            LineCollection(
+                curves, colors=colors.to_rgba(np.array([run.config.size for run in runs_of_mix])), **line_style
+            )
         )
-        ended = [run for run in mine if run.outcome.accuracy]
+        ended = [run for run in runs_of_mix if run.outcome.accuracy]
         axes.scatter(
             [run.outcome.steps for run in ended],
             [run.outcome.accuracy[spec.target] for run in ended],

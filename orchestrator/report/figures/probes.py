@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 SIMILARITY = "similarity"
 """Name of the array to draw."""
 MOST_LABELS = 16
+"""Maximum number of labels on an axis of items."""
 MARGIN = 0.12
 """Margin around the points of a plane, as a share of their spread."""
 FIGURE_IN = 3.5
@@ -37,14 +38,14 @@ FIGURE_IN = 3.5
 PANEL_IN = 1.3
 """Height in inches of a mix's panels."""
 WORDS_IN = 0.6
-"""Height in inches of the words around a mix's panels."""
+"""Height in inches of the text around a mix's panels."""
 BAR_IN = 0.65
 """Height of the color bar in inches."""
 COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
 """Left edges of the panels in inches."""
-NAME = 22
+NAME_CHARACTERS = 22
 """Characters per line of a mix's name in an empty panel."""
-NUMBERS_IN = 1.55, 0.55
+NUMBERS_IN = (1.55, 0.55)
 """Heights in inches of a row of panels with numbers, and of the rest of the figure."""
 MOST_SIZES = 5
 """Maximum number of labels on the size axis."""
@@ -63,7 +64,10 @@ def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
 
 
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
-    """Return the cosine similarities [n, n] of a run or its probe. None if missing or damaged (with a warning)."""
+    """Return the cosine similarities [n, n] of a run or its probe, or None if they are missing or damaged.
+
+    Damaged similarities are logged.
+    """
     try:
         array = read_arrays(run).get(SIMILARITY)
     except DAMAGED_ARRAYS as error:
@@ -121,7 +125,7 @@ def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small:
 
 
 class RunsAround(NamedTuple):
-    """The runs nearest to a mix's transition on both sides; if not ``bracketed``, those of the extreme sizes."""
+    """The runs nearest to a mix's transition on both sides, or, if not ``bracketed``, the runs of the extreme sizes."""
 
     mix: str
     below: Run | None
@@ -130,8 +134,8 @@ class RunsAround(NamedTuple):
 
 
 def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsAround:
-    """Return the runs next to a mix's transition that have similarities, of median accuracy at their size."""
-    own = [run for run in runs if run.config.label == mix.mix and run.is_typical]
+    """Return the runs next to a mix's transition. They have similarities, and median accuracy at their size."""
+    own = [run for run in runs if run.config.label == mix.mix and run.is_finished]
     transition = mix.target.transition.relative
     sizes = sorted({run.config.size for run in own})
 
@@ -150,7 +154,8 @@ def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsArou
         below = [*(size for size in sizes[::-1] if size <= low), *(size for size in sizes[::-1] if size < value)]
         above = [*(size for size in sizes if size >= high), *(size for size in sizes if size >= value)]
         return RunsAround(mix.mix, first(below), first(above), bracketed=True)
-    smallest, largest = first(sizes), first(sizes[::-1])
+    smallest = first(sizes)
+    largest = first(sizes[::-1])
     return RunsAround(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
 
@@ -179,7 +184,7 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
                 heat.set_axis_off()
                 plane.set_axis_off()
                 centered: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL}
-                text = f"{textwrap.fill(sides.mix, NAME)}:\n{missing}"
+                text = f"{textwrap.fill(sides.mix, NAME_CHARACTERS)}:\n{missing}"
                 heat.text(0.5, 0.5, text, transform=heat.transAxes, color=style.GRAY, **centered)
                 continue
             images.append(_heat_map(heat, matrix, ""))

@@ -38,10 +38,15 @@ SETTINGS: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefa
 """Matplotlib's defaults with our changes."""
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Colors of series."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Markers of series."""
 INK = "#262626"
+"""Color of text and axes."""
 GRAY = "#6E6E6E"
+"""Color of notes."""
 FAINT = "#C8C8C8"
+"""Color of lines in the background."""
 WIDTH_IN = 7.0
 """Width of a figure, which fits the text width of a paper without scaling."""
 NARROW_IN = 5.0
@@ -49,6 +54,7 @@ NARROW_IN = 5.0
 ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
 """Colors of a light or dark page that replace ink, grays and white."""
 DPI = 160
+"""Dots per inch of images."""
 COLUMNS = 3
 """Maximum number of panels next to each other."""
 TITLE = 10.0
@@ -61,13 +67,16 @@ TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
 _drawing = threading.RLock()
-# Names may have characters that matplotlib's font lacks. An SVG shows them nevertheless.
+# Names may have characters that matplotlib's font lacks. An SVG shows them anyway.
 warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning, module=__name__.replace(".", r"\."))
 
 
 @contextmanager
 def own_style() -> Iterator[None]:
-    """Draw with :data:`SETTINGS`, then restore the user's. They are global to a process, so threads draw in turn."""
+    """Draw with :data:`SETTINGS`, then restore the user's settings.
+
+    Settings are global to a process, so threads draw in turn.
+    """
     with _drawing, matplotlib.rc_context(SETTINGS):
         yield
 
@@ -93,9 +102,9 @@ def panels(names: Sequence[str], heights_in: tuple[float, float], *, sharey: boo
     down = -(-len(names) // across)
     figure = new_figure(heights_in[0] * down + heights_in[1])
     grid = figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
-    for place, axes in enumerate(grid.flat):
+    for index, axes in enumerate(grid.flat):
         dress(axes)
-        axes.set_visible(place < len(names))
+        axes.set_visible(index < len(names))
     for axes, name in zip(grid.flat, names, strict=False):
         axes.set_title(name, fontsize=TEXT, loc="left", color=INK)
     return figure, grid
@@ -119,7 +128,7 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
 
 
 def label_ticks(axis: Axis, labels: Mapping[float, str]) -> None:
-    """Label these places of an axis and no others."""
+    """Label these positions of an axis, and no others."""
     axis.set_ticks([*labels], labels=[*labels.values()])
     axis.set_minor_locator(NullLocator())
 

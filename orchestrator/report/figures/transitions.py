@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from orchestrator.report.answer import Answer, Count
 from orchestrator.report.conclusions import Conclusion, conclusion_of
 from orchestrator.report.figures import style
-from orchestrator.report.words.findings import compared_words
-from orchestrator.report.words.transitions import LOCATED, size_words
+from orchestrator.report.sentences.findings import compared_text
+from orchestrator.report.sentences.transitions import LOCATED, size_text
 from orchestrator.system.text import scaled
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Point, Transition, Verdict
 
@@ -25,9 +25,9 @@ TICK_GAP = 0.055
 WIDE_TICK_GAP = 0.08
 """Minimum distance between labels of parameters, which are longer."""
 HEIGHTS_IN = (3.2, 0.4, 1.25)
-"""Heights in inches of the curves' panel, of a row below it, and of the words around them."""
+"""Heights in inches of the curves' panel, of a row below it, and of the text around them."""
 NARROW_HEIGHTS_IN = (1.7, 0.46, 0.85)
-"""The same in a narrow figure, which has a row's words above its bar."""
+"""The same heights in a narrow figure, in which the text of a row is above its bar."""
 ROWS_EDGES_IN = 0.12
 """Margins of the panel of rows in inches."""
 EDGE = 0.06
@@ -51,14 +51,14 @@ PANEL_IN = 4.6
 SHADE = 0.26
 """Half the height of the highest posterior, as a share of a row."""
 ABOVE = 0.42
-"""Distance from a bar to the words above it, as a share of a row."""
-OUTSIDE = 1.03
-"""Left edge of the words, in panel widths. It leaves room for the arrow of an open end."""
+"""Distance from a bar to the text above it, as a share of a row."""
+RIGHT_OF_AXES = 1.03
+"""Left edge of the text, in panel widths. It leaves room for the arrow of an open end."""
 WORDS = 32
-"""Characters per line of a row's words in a wide figure. Only a transition that levels off needs more."""
-NAME = 22
+"""Characters per line of a row's text in a wide figure. Only a transition that levels off needs more."""
+NAME_CHARACTERS = 22
 """Characters per line of a row's name."""
-NARROW_NAME = 14
+NARROW_NAME_CHARACTERS = 14
 """Characters per line of a row's name in a narrow figure."""
 
 
@@ -110,16 +110,21 @@ def transitions_figure(answer: Answer, title: str = "", width_in: float = style.
 
 
 def _shown(answer: Answer) -> list[Count]:
-    """Return the sizes between the smallest and largest that have runs or are ends of intervals; all, without runs."""
+    """Return the sizes between the smallest and the largest size with a run or an end of an interval.
+
+    Without runs, return all sizes.
+    """
     transitions = [mix.target.transition for mix in answer.mixes]
     sizes: list[float] = [point.size for transition in transitions for point in transition.points]
-    ends = [end for one in transitions for end in (one.relative.low, one.relative.high) if end is not None]
+    intervals = [transition.relative for transition in transitions]
+    ends = [end for interval in intervals for end in (interval.low, interval.high) if end is not None]
     inside = [end for end in ends if answer.counts[0].size <= end <= answer.counts[-1].size]
     low = min([*sizes, *inside], default=0)
     high = max([*sizes, *inside], default=math.inf)
     above = [count.size for count in answer.counts if count.size >= high]
     below = [count.size for count in answer.counts if count.size <= low]
-    low, high = below[-1] if below else low, above[0] if above else high
+    low = below[-1] if below else low
+    high = above[0] if above else high
     return [count for count in answer.counts if low <= count.size <= high]
 
 
@@ -146,7 +151,8 @@ def _draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
-    """Return the place of each run on the axis: its size, shifted next to runs of about the same accuracy."""
+    """Return the position of each run on the axis: its size, shifted so that runs with similar accuracies do not cover
+    each other."""
     points = [(at, point) for at, line in enumerate(series) for point in line.transition.points]
     sizes = sorted({point.size for _, point in points})
     room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)
@@ -173,12 +179,12 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
     outside = axes.get_yaxis_transform()
     text_style: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
     for _, line in sorted(ends, key=lambda pair: -pair[0]):
-        name = textwrap.fill(line.label, NAME)
+        name = textwrap.fill(line.label, NAME_CHARACTERS)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height, free = free - half, free - 2 * half
         mark: dict[str, Any] = {"color": line.color, "markersize": 5, "transform": outside, "clip_on": False}
-        axes.plot(OUTSIDE, height, line.marker, **mark)
-        axes.text(OUTSIDE + 0.02, height, name, **text_style)
+        axes.plot(RIGHT_OF_AXES, height, line.marker, **mark)
+        axes.text(RIGHT_OF_AXES + 0.02, height, name, **text_style)
 
 
 def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
@@ -187,7 +193,7 @@ def _draw_floor(axes: Axes, series: Sequence[Series]) -> None:
         floor = float(np.mean(floors))
         axes.axhline(floor, color=style.FAINT, linewidth=0.8, zorder=0)
         text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": style.GRAY}
-        axes.text(OUTSIDE, floor, "best constant answer", transform=axes.get_yaxis_transform(), **text_style)
+        axes.text(RIGHT_OF_AXES, floor, "best constant answer", transform=axes.get_yaxis_transform(), **text_style)
 
 
 def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], answer: Answer) -> None:
@@ -214,7 +220,8 @@ def labeled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float
 
 
 def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
-    """Return the bar of a transition within the tested sizes, None for a verdict without a size. Open ends are None."""
+    """Return the bar of a transition within the tested sizes, or None for a verdict without a size. Open ends are
+    None."""
     if verdict is Verdict.NEAR_FLOOR:
         return None
     if verdict is Verdict.ABOVE:
@@ -227,7 +234,8 @@ def bar_of(estimate: Estimate, verdict: Verdict, smallest: float, largest: float
 def draw_bar(
     axes: Axes, bar: Estimate, height: float, color: str, span: tuple[float, float], marker: str = "o"
 ) -> None:
-    """Draw a bar and its value. Open ends are arrows at the edges of ``span``; with both open, the value is hollow."""
+    """Draw a bar and its value. Open ends are arrows at the edges of ``span``. If both are open, the value is
+    hollow."""
     known = [end for end in (bar.low, bar.high) if end is not None]
     if len(known) == 2:
         axes.plot(known, [height] * 2, color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
@@ -246,22 +254,22 @@ def draw_bar(
 def _rows(answer: Answer, *, narrow: bool) -> list[FigureRow]:
     """Return a row per mix, then one per decided comparison. Names are wrapped to the width of their column."""
     styles = styles_of(mix.mix for mix in answer.mixes)
-    width = NARROW_NAME if narrow else NAME
+    width = NARROW_NAME_CHARACTERS if narrow else NAME_CHARACTERS
     series = {mix.mix: Series(mix.mix, mix.target.transition, *styles[mix.mix]) for mix in answer.mixes}
-    made = [FigureRow(mix, size_words(answer, curve.transition), (curve,)) for mix, curve in series.items()]
+    made = [FigureRow(mix, size_text(answer, curve.transition), (curve,)) for mix, curve in series.items()]
     for mix in answer.mixes:
         conclusion = conclusion_of(answer, mix)
         if conclusion is not None:
             baseline = answer.baseline_of(mix).mix
             name = f"{mix.mix} vs\N{NO-BREAK SPACE}{baseline}"
-            made.append(FigureRow(name, compared_words(answer, mix), (series[baseline], series[mix.mix]), conclusion))
+            made.append(FigureRow(name, compared_text(answer, mix), (series[baseline], series[mix.mix]), conclusion))
     return [row._replace(name=textwrap.fill(row.name, width)) for row in made]
 
 
 def _draw_rows(
     axes: Axes, rows: Sequence[FigureRow], answer: Answer, span: tuple[float, float], *, narrow: bool
 ) -> None:
-    """Draw rows into a panel with a logarithmic size axis, their words on the right or, if narrow, above the bars."""
+    """Draw rows into a panel with a logarithmic size axis. Their text is on the right or, if narrow, above the bars."""
     text_style: dict[str, Any] = {"va": "center", "fontsize": style.SMALL + 0.5, "color": style.INK}
     for place, row in enumerate(rows):
         if row.conclusion is not None and not row.conclusion.is_about_parameters:
@@ -275,7 +283,7 @@ def _draw_rows(
             bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
             if bar is not None and series.transition.points:
                 draw_bar(axes, bar, place, series.color, span, series.marker)
-        at, side = ((1.0, place - ABOVE), "right") if narrow else ((OUTSIDE, place), "left")
+        at, side = ((1.0, place - ABOVE), "right") if narrow else ((RIGHT_OF_AXES, place), "left")
         words = row.words if narrow else textwrap.fill(row.words, WORDS)
         axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **text_style)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)

@@ -10,14 +10,16 @@ from orchestrator.system.printing import clean
 
 
 def render(template: str, *, nonce: str = "", **values: object) -> str:
-    """Return a rendered template, with its values escaped. A missing value is an error. Scripts have the ``nonce``, if
-    given, that the policy of a served page allows."""
+    """Return a rendered template, with its values escaped. A missing value is an error.
+
+    ``nonce`` is the nonce of scripts that the policy of a served page allows. It is empty for a page in a file.
+    """
     return clean(_templates().get_template(template).render(nonce=nonce, **values))
 
 
 @cache
 def _templates() -> Environment:
-    """Return the templates, which take longer to compile than to render."""
+    """Return the templates. They are cached, because compiling them takes longer than rendering them."""
     return Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,

@@ -20,15 +20,15 @@ from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.probe_findings import probe_notes, probe_points, structure_words
+from orchestrator.report.probe_findings import probe_notes, probe_points, structure_paragraphs
 from orchestrator.report.races import speed_ups
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.costs import cost
+from orchestrator.report.sentences.explanation import WAITING, all_caveats, how_sure, next_paragraph
+from orchestrator.report.sentences.next_step import command_of, next_step
+from orchestrator.report.sentences.question import asked
+from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.costs import cost
-from orchestrator.report.words.explanation import WAITING, all_caveats, how_sure, next_paragraph
-from orchestrator.report.words.next_step import command_of, next_step
-from orchestrator.report.words.question import asked
-from orchestrator.report.words.transitions import verdict_lines
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
@@ -51,11 +51,14 @@ def page(
     damage: Sequence[str] = (),
     failure: str = "",
 ) -> str:
-    """Return the HTML of a sweep's report; the same arguments give the same text.
+    """Return the HTML of a sweep's report. The same arguments give the same text.
 
-    ``state`` is the sweep's state in one word, ``index`` and ``nonce`` the address of the page of all sweeps and the
-    nonce of scripts, if served, ``damage`` describes the runs and files that could not be read, and ``failure`` says
-    why the sweep failed.
+    Args:
+        state: The sweep's state in one word.
+        index: Address of the page of all sweeps, if the report is served.
+        nonce: Nonce of scripts, if the report is served.
+        damage: Sentences about runs and files that could not be read.
+        failure: Why the sweep failed, or an empty string.
     """
     spec = sweep.spec
     sure = how_sure(answer)
@@ -70,7 +73,7 @@ def page(
         state=state,
         failure=failure,
         imported_runs=sum(run.is_imported for run in runs),
-        changes=changed_words(spec),
+        changes=changed_text(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
         answer=answer,
@@ -81,7 +84,7 @@ def page(
         command=command_of(sweep, step) if step is not None and step.overrides else "",
         words=answer.words,
         figures=_figures(spec, answer, runs),
-        held_words=structure_words(answer, runs, family),
+        structure_paragraphs=structure_paragraphs(answer, runs, family),
         decided=any(mix.is_decided for mix in answer.mixes),
         races=[
             (race.mix, str(race.size), str(race.pairs), _speed_up(race.spent), _speed_up(race.seconds))
@@ -109,7 +112,7 @@ def page(
 
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[Run]) -> dict[str, Markup | None]:
-    """Return the figures by name, None for figures without content."""
+    """Return the figures by name. Figures without content are None."""
     axis = f"{answer.words.score} of {answer.target}"
     description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
     figures: dict[str, Markup | None] = dict.fromkeys(("narrow", "similarities", "learning"))

@@ -18,10 +18,12 @@ class Agreement(StrEnum):
 
     @classmethod
     def of(cls, agrees: bool, contradicted: bool) -> Agreement:
+        """Return the verdict on a claim. It is undecided if the finding neither agrees with the claim nor contradicts
+        it."""
         if agrees:
             return cls.AGREES
         return cls.CONTRADICTED if contradicted else cls.UNDECIDED
 
 
 Judgment = tuple[str, Agreement]
-"""The finding in words, and the verdict."""
+"""The finding as text, and the verdict."""

@@ -19,7 +19,7 @@ HALFWAY = 0.5
 """A task is halfway learned at this share of the way from its constant answer's score to 1."""
 ALIKE = 0.01
 """Entropies (in nats) that differ by less count as equal."""
-FEWEST = 5
+FEWEST_RUNS = 5
 """Minimum number of runs with an order. With fewer, even a unanimous order could be chance at the 90% level."""
 
 Steps = Mapping[str, float]
@@ -38,25 +38,29 @@ def halfway_steps(outcome: Outcome) -> Steps:
 def peaked_first(steps: Steps, entropy: Mapping[str, float]) -> float:
     """Return how far a run learned tasks of peaked answers first, as Goodman and Kruskal's gamma in [-1, 1].
 
-    Over pairs of tasks with different steps and entropies, it is the share with the lower entropy first minus the share
-    with it last, or 0 without such a pair. A task that was never learned comes last.
+    Take all pairs of tasks with different steps and entropies. The result is the share of pairs in which the task with
+    the lower entropy was learned first, minus the share of the other pairs. It is 0 if there are no such pairs. A task
+    that was never learned comes last.
     """
     signs = [
-        1 if (steps[one] < steps[other]) == (entropy[one] < entropy[other]) else -1
-        for one, other in itertools.combinations(sorted(steps), 2)
-        if steps[one] != steps[other] and abs(entropy[one] - entropy[other]) >= ALIKE
+        1 if (steps[first] < steps[second]) == (entropy[first] < entropy[second]) else -1
+        for first, second in itertools.combinations(sorted(steps), 2)
+        if steps[first] != steps[second] and abs(entropy[first] - entropy[second]) >= ALIKE
     ]
     return sum(signs) / max(len(signs), 1)
 
 
 def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> Judgment:
-    """Return the order in words, and the verdict on whether more than half of the runs learned peaked tasks first."""
+    """Return the order as text, and the verdict on whether more than half of the runs learned peaked tasks first."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy))]
-    if len(orders) < FEWEST:
-        return f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST} are needed", Agreement.UNDECIDED
-    from scipy.stats import binomtest
+    if len(orders) < FEWEST_RUNS:
+        return (
+            f"{len(orders)} of {len(runs)} runs show an order; at least {FEWEST_RUNS} are needed",
+            Agreement.UNDECIDED,
+        )
+    from scipy.stats import binomtest  # Takes most of a second to import.
 
     count = sum(order > 0 for order in orders)
     interval = binomtest(count, len(orders)).proportion_ci(CONFIDENCE)

@@ -1,4 +1,4 @@
-"""Verdicts on statements about numbers of probes. Pure: numbers of runs in, words and verdicts out.
+"""Verdicts on statements about numbers of probes. The functions are pure: they map numbers of runs to verdicts.
 
 A claim agrees, or is contradicted, if at most 5% of permutations of its runs are as extreme in that direction. Only
 runs that learned the target count, unless a statement includes the others: a model that failed the task does not show
@@ -21,8 +21,9 @@ from orchestrator.space.expectations import Expectation
 from orchestrator.space.runs import Run
 from orchestrator.transition.types import QUANTILES
 
-PREFIX = "probe/"
-FEWEST = 4
+NUMBER_PREFIX = "probe/"
+"""Start of the name of every number of a probe."""
+FEWEST_RUNS = 4
 """Minimum number of runs on each side for a verdict: three cannot reach .05."""
 SHUFFLES = 4999
 """Number of random permutations."""
@@ -55,47 +56,96 @@ def judge_number(
         runs: The finished runs of each mix.
         numbers: Numbers of their probes, as ``probe/PROBE/NUMBER``, by the run's key.
     """
+    own = _measured(expected, answer, runs.get(mix.mix, ()), numbers)
+    if expected.than:
+        return _judge_in_same_runs(expected, answer, mix.mix, own, numbers)
     baseline = answer.baseline_of(mix).mix
-    number = f"{PREFIX}{expected.number}"
-    than = f"{PREFIX}{expected.than}"
+    other = _measured(expected, answer, runs.get(baseline, ()), numbers)
+    return _judge_at_equal_size(expected, answer, (mix.mix, own), (baseline, other), numbers)
 
-    def with_number(mix: str) -> list[Run]:
-        eligible = [run for run in runs.get(mix, ()) if expected.among == "all" or _has_learned(run, answer)]
-        return [run for run in eligible if number in numbers[run.key]]
 
-    own = with_number(mix.mix)
-    which = "runs" if expected.among == "all" else f"runs that learned {answer.target}"
-    if expected.than:
-        own = other = [run for run in own if than in numbers[run.key]]
-        where = f"{expected.than} in the same runs"
-        counts = f"{len(own)} of {mix.mix}"
-    else:
-        other = with_number(baseline)
-        where = f"{len(other)} of {baseline}"
-        counts = f"{len(own)} of {mix.mix} and {where}"
-    if min(len(own), len(other)) < FEWEST:
-        return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
-    one = [numbers[run.key][number] for run in own]
-    two = [numbers[run.key][than if expected.than else number] for run in other]
-    if expected.than:
-        difference, how = paired(one, two), "difference"
-    else:
-        sizes = [run.config.size for run in own]
-        other_sizes = [run.config.size for run in other]
-        if len(set(sizes)) == len(set(other_sizes)) == 1 and sizes[0] != other_sizes[0]:
-            text = f"{expected.number} is known only at size {sizes[0]} for {mix.mix}"
-            return f"{text}, and {other_sizes[0]} for {baseline}", Agreement.UNDECIDED
-        difference = at_equal_size(one, two, sizes, other_sizes)
-        how = "at equal size"
+def _measured(
+    expected: Expectation, answer: Answer, runs: Sequence[Run], numbers: Mapping[str, Mapping[str, float]]
+) -> list[Run]:
+    """Return the runs that a statement is about and that have its number."""
+    eligible = [run for run in runs if expected.among == "all" or _has_learned(run, answer)]
+    return [run for run in eligible if f"{NUMBER_PREFIX}{expected.number}" in numbers[run.key]]
+
+
+def _judge_in_same_runs(
+    expected: Expectation,
+    answer: Answer,
+    mix: str,
+    measured: Sequence[Run],
+    numbers: Mapping[str, Mapping[str, float]],
+) -> Judgment:
+    """Compare two numbers of the same runs. Each run is a pair of numbers, so the order of runs does not matter."""
+    than = f"{NUMBER_PREFIX}{expected.than}"
+    runs = [run for run in measured if than in numbers[run.key]]
+    if len(runs) < FEWEST_RUNS:
+        return _too_few(expected, answer, f"{len(runs)} of {mix}")
+    own = [numbers[run.key][f"{NUMBER_PREFIX}{expected.number}"] for run in runs]
+    other = [numbers[run.key][than] for run in runs]
+    where = f"{expected.than} in the same runs"
+    return _judgment(expected, answer, (own, other), where, "difference", paired(own, other))
+
+
+def _judge_at_equal_size(
+    expected: Expectation,
+    answer: Answer,
+    mix: tuple[str, Sequence[Run]],
+    baseline: tuple[str, Sequence[Run]],
+    numbers: Mapping[str, Mapping[str, float]],
+) -> Judgment:
+    """Compare a number in runs of a mix and of its baseline (names and runs), at equal size."""
+    (mix_name, mix_runs), (baseline_name, baseline_runs) = mix, baseline
+    where = f"{len(baseline_runs)} of {baseline_name}"
+    if min(len(mix_runs), len(baseline_runs)) < FEWEST_RUNS:
+        return _too_few(expected, answer, f"{len(mix_runs)} of {mix_name} and {where}")
+    mix_sizes = [run.config.size for run in mix_runs]
+    baseline_sizes = [run.config.size for run in baseline_runs]
+    # The effects of the mix and of the size cannot be told apart if each side has one size.
+    if len(set(mix_sizes)) == len(set(baseline_sizes)) == 1 and mix_sizes[0] != baseline_sizes[0]:
+        text = f"{expected.number} is known only at size {mix_sizes[0]} for {mix_name}"
+        return f"{text}, and {baseline_sizes[0]} for {baseline_name}", Agreement.UNDECIDED
+    number = f"{NUMBER_PREFIX}{expected.number}"
+    own = [numbers[run.key][number] for run in mix_runs]
+    other = [numbers[run.key][number] for run in baseline_runs]
+    difference = at_equal_size(own, other, mix_sizes, baseline_sizes)
+    return _judgment(expected, answer, (own, other), where, "at equal size", difference)
+
+
+def _too_few(expected: Expectation, answer: Answer, counts: str) -> Judgment:
+    """Return that too few runs have the statement's number."""
+    return f"too few {_runs_text(expected, answer)} have {expected.number}: {counts}", Agreement.UNDECIDED
+
+
+def _judgment(
+    expected: Expectation,
+    answer: Answer,
+    values: tuple[Sequence[float], Sequence[float]],
+    where: str,
+    how: str,
+    difference: Difference,
+) -> Judgment:
+    """Return the verdict on a difference of two groups of values. ``where`` describes the second group, and ``how`` the
+    comparison."""
+    own, other = values
     claimed, opposite = difference.above, difference.below
     if expected.finds == "lower":
         claimed, opposite = opposite, claimed
     text = (
-        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against {np.mean(two):.2f} in {where}; {how} "
-        f"{difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}], permutation p {claimed:.2g}"
+        f"{expected.number} {np.mean(own):.2f} in {len(own)} {_runs_text(expected, answer)}, against "
+        f"{np.mean(other):.2f} in {where}; {how} {difference.value:+.2f} "
+        f"[{difference.low:+.2f}, {difference.high:+.2f}], permutation p {claimed:.2g}"
     )
     chance = QUANTILES[0] + 1e-9
     return text, Agreement.of(claimed <= chance, opposite <= chance)
+
+
+def _runs_text(expected: Expectation, answer: Answer) -> str:
+    """Return which runs a statement is about."""
+    return "runs" if expected.among == "all" else f"runs that learned {answer.target}"
 
 
 def _has_learned(run: Run, answer: Answer) -> bool:

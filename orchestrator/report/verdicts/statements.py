@@ -17,25 +17,40 @@ learning_order.py. Over the whole table, some decisions become undecided (table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.home.run_files import numbers_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.conclusions import Obstacle, conclusion_of
+from orchestrator.report.sentences.findings import compared_text, factor_text
+from orchestrator.report.sentences.transitions import size_text
 from orchestrator.report.side_by_side import LabeledAnswer, mix_scalings
 from orchestrator.report.verdicts.agreement import Agreement, Judgment
 from orchestrator.report.verdicts.learning_order import halfway_steps, judge_order
 from orchestrator.report.verdicts.probe_numbers import judge_number
 from orchestrator.report.verdicts.table import VerdictRow
-from orchestrator.report.words.findings import compared_words, factor_words
-from orchestrator.report.words.transitions import size_words
-from orchestrator.space.expectations import COMPARED, INSIDE, ORDER, Expectation
+from orchestrator.space.expectations import COMPARISON_FINDINGS, LAW_FINDINGS, ORDER_FINDINGS, Expectation, Finds
 from orchestrator.space.runs import Run
 from orchestrator.transition.evidence import Direction
 from orchestrator.transition.types import Verdict
 
 WITHIN = {Verdict.FOUND: Agreement.AGREES, Verdict.BELOW: Agreement.AGREES, Verdict.ABOVE: Agreement.CONTRADICTED}
 """Whether a transition is at or below the largest size. Other verdicts are undecided."""
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Results of one sweep, by which statements are judged.
+
+    Attributes:
+        runs_of: The finished runs of each mix.
+        entropy: The entropy of every task's answers in nats, empty if unknown.
+    """
+
+    answer: Answer
+    runs_of: Mapping[str, Sequence[Run]]
+    entropy: Mapping[str, float]
 
 
 def judge(
@@ -48,50 +63,93 @@ def judge(
 ) -> list[VerdictRow]:
     """Return the verdicts on the statements about one sweep, one row per mix.
 
-    ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown.
+    ``entropy`` contains the entropy of every task's answers in nats, and is empty if unknown. Statements about all
+    variants are omitted: :func:`judge_law` judges them.
     """
-    finished = [run for run in runs if run.is_typical]
-    by_mix = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
+    finished = [run for run in runs if run.is_finished]
+    runs_of = {mix.mix: [run for run in finished if run.config.label == mix.mix] for mix in answer.mixes}
+    results = _Results(answer, runs_of, entropy or {})
     rows = []
     for statement in expected:
         for mix in answer.mixes:
-            baseline = answer.baseline_of(mix)
-            named = statement.mix in (mix.mix, mix.plain)
-            if not named and (statement.mix != "*" or (mix is baseline and statement.finds not in ORDER)):
+            if statement.finds in LAW_FINDINGS or not _is_about(statement, answer, mix):
                 continue
-            judged = None
-            if statement.finds in ORDER:
-                steps = [halfway_steps(run.outcome) for run in by_mix[mix.mix] if len(run.outcome.floor) > 1]
-                judged = judge_order(steps, entropy or {}) if named or steps else None
-            elif statement.finds == "transition" or (statement.finds in COMPARED and mix.is_compared):
-                judged = _judge_answer(statement, answer, mix)
-            elif statement.finds in INSIDE and (statement.than or mix is not baseline):
-                sides = {side.mix: by_mix[side.mix] for side in (mix, baseline)}
-                numbers = {run.key: numbers_of(run.directory) for side in sides.values() for run in side}
-                judged = judge_number(statement, answer, mix, sides, numbers)
-            if judged is not None:
-                comparison = mix.comparison if statement.finds in COMPARED else None
-                rows.append(VerdictRow(space, _about(mix.mix, variant), statement.claim, *judged, comparison))
+            judgment = JUDGES[statement.finds](statement, mix, results)
+            if judgment is not None:
+                comparison = mix.comparison if statement.finds in COMPARISON_FINDINGS else None
+                rows.append(VerdictRow(space, _about(mix.mix, variant), statement.claim, *judgment, comparison))
     return rows
 
 
-def _judge_answer(expected: Expectation, answer: Answer, mix: MixAnswer) -> Judgment:
-    here, there = (size_words(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
-    if expected.finds == "transition":
-        result = f"{answer.size_axis} {here}"
-        agreement = WITHIN.get(mix.target.transition.verdict, Agreement.UNDECIDED)
-    else:
-        estimate = factor_words(mix.synergy)
-        result = f"{answer.size_axis} {here} against {there}: {compared_words(answer, mix)}"
-        result += f", estimate {estimate}" if estimate else ""
-        agreement = _agreement(expected, answer, mix)
+def _is_named(expected: Expectation, mix: MixAnswer) -> bool:
+    """Return True if a statement names a mix, with or without its recipe."""
+    return expected.mix in (mix.mix, mix.plain)
+
+
+def _is_about(expected: Expectation, answer: Answer, mix: MixAnswer) -> bool:
+    """Return True if a statement is about a mix. Without a name it is about all mixes. Only orders of learning are then
+    also about the baseline."""
+    if _is_named(expected, mix):
+        return True
+    is_baseline = mix is answer.baseline_of(mix)
+    return expected.mix == "*" and (not is_baseline or expected.finds in ORDER_FINDINGS)
+
+
+def _judge_order(expected: Expectation, mix: MixAnswer, results: _Results) -> Judgment | None:
+    """Judge in which order runs learned their tasks. Return None for a mix of one task, unless it is named."""
+    steps = [halfway_steps(run.outcome) for run in results.runs_of[mix.mix] if len(run.outcome.floor) > 1]
+    return judge_order(steps, results.entropy) if steps or _is_named(expected, mix) else None
+
+
+def _judge_number(expected: Expectation, mix: MixAnswer, results: _Results) -> Judgment | None:
+    """Judge a number of a probe. Return None for the baseline if the statement compares mixes with it."""
+    baseline = results.answer.baseline_of(mix)
+    if mix is baseline and not expected.than:
+        return None
+    sides = {side.mix: results.runs_of[side.mix] for side in (mix, baseline)}
+    numbers = {run.key: numbers_of(run.directory) for side in sides.values() for run in side}
+    return judge_number(expected, results.answer, mix, sides, numbers)
+
+
+def _judge_transition(expected: Expectation, mix: MixAnswer, results: _Results) -> Judgment:
+    """Judge whether a mix has a transition at or below the largest size."""
+    transition = mix.target.transition
+    result = f"{results.answer.size_axis} {size_text(results.answer, transition)}"
+    agreement = WITHIN.get(transition.verdict, Agreement.UNDECIDED)
+    return _with_control(expected, mix, results.answer, result, agreement)
+
+
+def _judge_comparison(expected: Expectation, mix: MixAnswer, results: _Results) -> Judgment | None:
+    """Judge how many parameters a mix needs. Return None if the mix has no baseline."""
+    if not mix.is_compared:
+        return None
+    answer = results.answer
+    size, baseline_size = (size_text(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
+    result = f"{answer.size_axis} {size} against {baseline_size}: {compared_text(answer, mix)}"
+    if estimate := factor_text(mix.synergy):
+        result += f", estimate {estimate}"
+    return _with_control(expected, mix, answer, result, _agreement(expected, answer, mix))
+
+
+JUDGES: dict[Finds, Callable[[Expectation, MixAnswer, _Results], Judgment | None]] = {
+    "fewer": _judge_comparison,
+    "no fewer": _judge_comparison,
+    "transition": _judge_transition,
+    "higher": _judge_number,
+    "lower": _judge_number,
+    "peaked first": _judge_order,
+}
+"""Function that judges a statement about one mix, by the statement's finding. It returns None if the statement does not
+apply to the mix."""
+
+
+def _with_control(expected: Expectation, mix: MixAnswer, answer: Answer, result: str, agreement: Agreement) -> Judgment:
+    """Return a judgment, or an undecided one if the statement has a control that was not learned."""
     for control in answer.mixes:
-        is_control = expected.control == control.mix or (expected.control, mix.recipe) == (
-            control.plain,
-            control.recipe,
-        )
+        is_same_recipe = (expected.control, mix.recipe) == (control.plain, control.recipe)
+        is_control = expected.control == control.mix or is_same_recipe
         if is_control and WITHIN.get(control.target.transition.verdict) is not Agreement.AGREES:
-            size = size_words(answer, control.target.transition)
+            size = size_text(answer, control.target.transition)
             return f"{result}; its control, {control.mix}, was not learned: {size}", Agreement.UNDECIDED
     return result, agreement
 

@@ -16,6 +16,7 @@ from orchestrator.system.text import counted
 from orchestrator.transition.comparison import Comparison, odds
 
 HEADER = ("experiment", "about", "statement", "found", "evidence", "verdict")
+"""Names of the columns."""
 FALSE_SHARE = 0.1
 """Largest expected share of wrong decisions in a table."""
 NOT_SIGNIFICANT = "not significant over the whole table: lower search.error, for example to 0.01, to get more pairs"
@@ -41,23 +42,24 @@ class VerdictRow:
 
 
 def over_table(rows: Sequence[VerdictRow]) -> list[VerdictRow]:
-    """Return the rows, with decisions that e-BH does not confirm over the whole table as undecided."""
-    evidence = {place: row.comparison.evidence for place, row in enumerate(rows) if row.comparison is not None}
-    places = list(evidence)
-    unconfirmed = evidence.keys() - {places[index] for index in e_bh(list(evidence.values()), FALSE_SHARE)}
+    """Return the rows. Decisions that e-BH does not confirm over the whole table become undecided."""
+    evidence = {index: row.comparison.evidence for index, row in enumerate(rows) if row.comparison is not None}
+    compared = list(evidence)
+    confirmed = {compared[position] for position in e_bh(list(evidence.values()), FALSE_SHARE)}
+    unconfirmed = evidence.keys() - confirmed
     return [
         replace(row, result=f"{row.result}; {NOT_SIGNIFICANT}", agreement=Agreement.UNDECIDED)
-        if place in unconfirmed and row.agreement is not Agreement.UNDECIDED
+        if index in unconfirmed and row.agreement is not Agreement.UNDECIDED
         else row
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]
 
 
 def e_bh(evidence: Sequence[float], share: float) -> tuple[int, ...]:
     """Return the indices of the e-values that e-BH (Wang and Ramdas 2022, JRSS B 84, 822) rejects, largest first.
 
-    At most ``share`` of the rejected hypotheses are expected to be true, however they depend on each other. Of K
-    e-values, e-BH rejects the k largest, for the largest k such that all of them are at least K / (share k).
+    At most ``share`` of the rejected hypotheses are expected to be true, for any dependence between them. Let K be the
+    number of e-values. e-BH rejects the k largest, for the largest k such that all of them are at least K / (share k).
     """
     order = sorted(range(len(evidence)), key=lambda index: -evidence[index])
     counts = [k for k, index in enumerate(order, start=1) if evidence[index] * share * k >= len(evidence)]
@@ -78,7 +80,7 @@ def summary(rows: Sequence[VerdictRow]) -> str:
 
 
 def markdown(rows: Sequence[VerdictRow], cost: str) -> str:
-    """Return the table for a README, with the ``cost`` in words."""
+    """Return the table for a README. ``cost`` is a sentence about the cost of the sweeps."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", f"{summary(rows)} {cost}", ""])

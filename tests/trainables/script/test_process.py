@@ -16,7 +16,7 @@ import pytest
 from tests.waiting import wait_for
 from trainables.script import guard
 from trainables.script.guard import SEGMENT_BYTES
-from trainables.script.process import Ended, FileReader, Kept, LogReader, ScriptProcess
+from trainables.script.process import FileReader, LogReader, ScriptExit, ScriptProcess, TruncatedText
 
 PRINTS_AND_WAITS = "import time; print('here'); time.sleep(60)"
 IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here'); time.sleep(60)"
@@ -57,7 +57,7 @@ def has_printed(folder: Path, text: str = "here") -> Callable[[], bool]:
     return lambda: any(text in path.read_text() for path in (folder / "logs").glob("0*"))
 
 
-def ended(process: ScriptProcess) -> Ended:
+def ended(process: ScriptProcess) -> ScriptExit:
     wait_for(lambda: process.ended() is not None, within_s=20)
     result = process.ended()
     assert result is not None
@@ -78,7 +78,7 @@ def is_alive(process: int) -> bool:
 def test_output_environment_and_exit_code(tmp_path: Path) -> None:
     code = "import os, sys; print(os.environ['GIVEN'], os.getcwd()); sys.stderr.write('err'); sys.exit(3)"
     process = start(tmp_path, code)
-    assert ended(process) == Ended(code=3)
+    assert ended(process) == ScriptExit(code=3)
     lines = lines_of(tmp_path)
     assert lines[0] is None
     assert sorted(filter(None, lines)) == ["err", f"yes {tmp_path}"]
@@ -248,7 +248,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
 
 
 def test_the_first_and_the_last_lines_are_kept() -> None:
-    kept = Kept(first=100, last=100)
+    kept = TruncatedText(first=100, last=100)
     for number in range(1000):
         kept.add(f"line {number}")
     text = kept.text()

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from orchestrator.search.base import Request
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from tests.training_scripts import GOOD, script_spec, with_lines, written_space
 from tests.waiting import wait_for
 from trainables.base import Outcome, Report, RunConfig, Status

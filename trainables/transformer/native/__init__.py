@@ -16,15 +16,19 @@ from trainables.transformer.training_settings import TrainingSettings
 
 EXTENSION = "trainables.transformer.native._step"
 """The compiled library, declared in pyproject.toml. ctypes loads it, so building it needs no Python headers."""
-NATIVE, TORCH = "native", "torch"
-"""Names of the two training steps in checkpoints. A run uses the same step from beginning to end."""
+NATIVE = "native"
+"""Name of this training step in checkpoints. A run uses the same step from beginning to end."""
+TORCH = "torch"
+"""Name of torch's training step in checkpoints."""
 SPEED = Speed(9.2e10, 800.0)
 """Speed of a core, from whole runs of the profile `laptop`, two at a time on two cores: 20 s at n_embed 16, 23 at 18,
 29 at 20, 38 at 24 and 51 at 28 (within 4%)."""
 INTERFACE = 4
 """The version of step.cpp's functions and structures that this code calls."""
 SLOWER = "torch trains, 1.7 to 12 times slower than the native step"
+"""What it means that the native step is missing."""
 REBUILD = "build it again: pip install -e ."
+"""The remedy for a native step that does not fit this code."""
 ACTIVATIONS = ("relu", "gelu")
 """Activations that step.cpp computes."""
 

@@ -25,6 +25,7 @@ OF_MODEL = ("token", "position", "final_norm", "final_norm_bias", "head", "head_
 OF_LAYER = ("attention_norm", "qkv", "attention_out", "feed_forward_norm", "feed_forward_in", "feed_forward_out")
 """Tensors of each layer, in the order of step.cpp. Each is followed by its bias."""
 NO_MEMORY = "not enough memory for the activations of a group of windows"
+"""Message if step.cpp cannot allocate memory."""
 CALL_FLOPS = 1e10
 """Operations per call: a few tenths of a second. Signals are handled only between calls."""
 
@@ -41,6 +42,7 @@ class Shape(ctypes.Structure):
 
     @classmethod
     def of(cls, model: ModelSettings, layout: Layout) -> Shape:
+        """Return the structure for a model."""
         vocabulary, n_embed = layout.shapes["token"]
         layers = (f"{layer}.{name}" for layer in range(model.n_layer) for name in OF_LAYER)
         names = (*OF_MODEL, *(full for name in layers for full in (name, f"{name}_bias")))
@@ -92,7 +94,7 @@ class State(ctypes.Structure):
 
 
 class NativeTrainer(Trainer):
-    """Trains the runs of a stack one after the other; a run has the same bits alone and in any stack."""
+    """Trains the runs of a stack one after the other. A run has the same bits alone and in any stack."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +117,7 @@ class NativeTrainer(Trainer):
         self.state.loss_steps += last - first
 
     def write(self, tokens_SMW: Tensor, begin_SM: Tensor, end: int, keys: Sequence[int] | None = None) -> None:
-        """Write greedy texts natively, sampled ones by torch. W is at most ``block`` + 1."""
+        """Write greedy texts natively, and sampled texts by torch. W is at most ``block`` + 1."""
         if keys is not None:
             return super().write(tokens_SMW, begin_SM, end, keys)
         native = library()
@@ -137,7 +139,8 @@ class NativeTrainer(Trainer):
         weights = (training.clip, 1 - training.beta1, training.beta2, 1 - training.beta2)
         optimizer = Optimizer(*weights, _pointer(self._decayed_P), trained)
         run = State(*(_pointer(tensor[row]) for tensor in state.tensors().values()))
-        shape, text, *rest = (ctypes.byref(one) for one in (self._shape, self._texts[row], optimizer, run))
+        structures = (self._shape, self._texts[row], optimizer, run)
+        shape, text, *rest = (ctypes.byref(structure) for structure in structures)
         steps = (ctypes.c_int64(first), ctypes.c_int64(last), ctypes.c_void_p(sizes_K3.ctypes.data))
         if not native.train(shape, ctypes.c_int32(training.batch), text, *rest, *steps):
             raise MemoryError(NO_MEMORY)

@@ -1,11 +1,12 @@
-"""The changes of a sweep to its search space, which distinguish sweeps of one space."""
+"""Text about the settings in which a sweep differs from its search space. It distinguishes sweeps of one space."""
 
 from __future__ import annotations
 
 from functools import cache
 
+from orchestrator.space.differences import differences
 from orchestrator.space.spaces import load_space, names
-from orchestrator.space.spec import SweepSpec, differences
+from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 
@@ -15,10 +16,13 @@ ANY_MACHINE = Hardware(1, 1)
 """Any hardware will do, because it does not change a profile that is chosen by name."""
 
 
-def changed_words(spec: SweepSpec) -> str:
-    """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``, or ``""``."""
+def changed_text(spec: SweepSpec) -> str:
+    """Return the settings that differ from the shipped search space: ``changed: steps 50, seeds 3``.
+
+    Return an empty string if none differ, or if the sweep is not from a shipped space.
+    """
     shipped = _shipped(spec.name, spec.profile, spec.variant)
-    if shipped is None or shipped.family != spec.family:  # A space that only shares its name with a shipped one.
+    if shipped is None or shipped.family != spec.family:  # Another space, with the name of a shipped space.
         return ""
     changed = [
         f"{key.rpartition('.')[2]} {_text(value)}"
@@ -31,7 +35,7 @@ def changed_words(spec: SweepSpec) -> str:
 
 @cache
 def _shipped(name: str, profile: str, variant: str) -> SweepSpec | None:
-    """Return a shipped space in a profile and variant, or None if there is no such space now."""
+    """Return a shipped space in a profile and variant, or None if this version has no such space."""
     if name not in names():
         return None
     try:

@@ -1,4 +1,4 @@
-"""The runs of a sweep as text: their cost, the reused ones and the bad ones."""
+"""Text about a sweep's runs: their cost, and the numbers of reused, diverged and failed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def cost(total: Cost) -> str:
     text = f"{counted(total.runs, 'run')} trained for {spent}"
     if total.reused:
         text += f", and {total.reused} reused (trained for {duration(total.reused_s)})"
-    grid, seeds = counted(total.grid_runs, "run"), counted(total.grid_seeds, "seed")
+    grid = counted(total.grid_runs, "run")
+    seeds = counted(total.grid_seeds, "seed")
     if total.grid_s is None or total.share is None or total.grid_s < 1:
         whole = f"; every size with {seeds} would be {grid}"
         return text + whole if total.runs + total.reused < total.grid_runs else text
@@ -31,5 +32,5 @@ def found_runs(sweeps: Sequence[str]) -> str:
 
 
 def bad_runs(diverged: int, failed: int) -> str:
-    """Return ``1 diverged, 2 failed``, or ``""`` without any."""
+    """Return ``1 diverged, 2 failed``, or an empty string if there are none."""
     return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)

@@ -1,4 +1,4 @@
-"""Findings in words, and evidence as odds. A sentence states a finding and its runs in either sizes or parameters."""
+"""Sentences about findings, with evidence as odds. A sentence states a finding and its runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orchestrator.report.answer import Answer, GivenUp, MixAnswer
 from orchestrator.report.conclusions import Conclusion, Obstacle, conclusion_of, learned_by_half, unplaced
-from orchestrator.report.words.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
+from orchestrator.report.sentences.transitions import MOST_LISTED, called, largest_tested, never_learned, own_sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.system.text import bare, counted, exact, listed
@@ -34,11 +34,13 @@ def sentences(answer: Answer) -> tuple[str, ...]:
 
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
-    """Return a sentence with what was found about a mix, and the runs behind it."""
+    """Return a sentence with the finding about a mix, and the number of its runs."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
-    target, learned = answer.target, answer.words.learned
-    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
+    target = answer.target
+    learned = answer.words.learned
+    comparison = mix.comparison
+    conclusion = conclusion_of(answer, mix)
     if not mix.is_compared:
         return f"{own_sentence(answer, mix)}."
     if comparison is None:
@@ -60,18 +62,18 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
-    """Return what a decided comparison shows, and the pairs at the sizes for which it shows that."""
+    """Return a sentence with the result of a decided comparison, and the pairs at the sizes for which it holds."""
     mix_name = called(mix)
     baseline_name = called(answer.baseline_of(mix))
     assert mix.comparison is not None, "a conclusion has a comparison"
     words = answer.words
     models = f"{words.run}s"
     place = conclusion.place
-    at = _place_words(answer, place)
-    larger = _larger_words(answer, mix, conclusion)
+    at = _place_text(answer, place)
+    larger = _larger_text(answer, mix, conclusion)
     if conclusion.is_about_parameters:
         factor = _certified(answer, mix, " times")
-        text = f"{mix_name} needs {outcome_words(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
+        text = f"{mix_name} needs {outcome_text(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
         counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
     more = "more" if conclusion.direction is Direction.FEWER else "less"
@@ -84,21 +86,23 @@ def _contrary_sentence(answer: Answer, conclusion: Conclusion) -> tuple[str, ...
     if conclusion.contrary is None:
         return ()
     counts = f"{conclusion.contrary.mix} against {conclusion.contrary.baseline}"
-    return (f"At {_place_words(answer, conclusion.contrary)} it is the other way around: {counts}.",)
+    return (f"At {_place_text(answer, conclusion.contrary)} it is the other way around: {counts}.",)
 
 
-def _larger_words(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
-    """Return the pairs with unequal sizes that certify a factor, ``""`` if it is close to 1."""
+def _larger_text(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
+    """Return the pairs with unequal sizes that certify a factor, or an empty string if the factor is close to 1."""
     comparison = mix.comparison
     if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
         return ""
     other = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
-    times, certifying = rounded_down(comparison.at_least or 1), comparison.certifying
+    times = rounded_down(comparison.at_least or 1)
+    certifying = comparison.certifying
     larger = f"with {called(other)} {answer.words.run}s at least {times} times larger"
     return f"; {larger}, {certifying.mix} against {certifying.baseline}"
 
 
-def _place_words(answer: Answer, pairs: Tallies) -> str:
+def _place_text(answer: Answer, pairs: Tallies) -> str:
+    """Return the range of sizes of some pairs: ``n_embed 12 to 20``."""
     return _size_range(answer, sorted({*pairs.mix.sizes, *pairs.baseline.sizes}))
 
 
@@ -107,21 +111,24 @@ def _size_range(answer: Answer, sizes: Sequence[int]) -> str:
     return f"{answer.size_axis} {exact(sizes[0])}" + (f" to {exact(sizes[-1])}" if len(sizes) > 1 else "")
 
 
-def compared_words(answer: Answer, mix: MixAnswer) -> str:
-    """Return a mix's comparison for a table or figure, ``at least 1.5x fewer (47:1)``, or ``""`` without a baseline."""
+def compared_text(answer: Answer, mix: MixAnswer) -> str:
+    """Return a mix's comparison for a table or figure: ``at least 1.5x fewer (47:1)``.
+
+    Return an empty string if the mix has no baseline.
+    """
     if not mix.is_compared:
         return ""
     comparison = mix.comparison
-    outcome = outcome_words(answer, mix)
+    outcome = outcome_text(answer, mix)
     conclusion = conclusion_of(answer, mix)
     if comparison is None or not comparison.equal.pairs:
         return outcome
     if conclusion is not None and not conclusion.is_about_parameters:
-        outcome += f" at {_place_words(answer, conclusion.place).removeprefix(f'{answer.size_axis} ')}"
+        outcome += f" at {_place_text(answer, conclusion.place).removeprefix(f'{answer.size_axis} ')}"
     return f"{_certified(answer, mix, 'x') or outcome} ({odds(_shown_evidence(comparison))})"
 
 
-def outcome_words(answer: Answer, mix: MixAnswer) -> str:
+def outcome_text(answer: Answer, mix: MixAnswer) -> str:
     """Return the outcome of a comparison without numbers: ``fewer parameters``, ``no difference shown``."""
     comparison = mix.comparison
     words = answer.words
@@ -138,10 +145,11 @@ def outcome_words(answer: Answer, mix: MixAnswer) -> str:
 def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``.
 
-    Return ``""`` if the factor is close to 1, if the comparison says nothing about parameters, or if the side that
-    needs more was never learned by half of its runs. In the last case the factor only reflects the sizes tried.
+    Return an empty string if the factor is close to 1, or if the comparison is not about parameters. Also return it if
+    at no size half of the runs learned on the side that needs more: the factor then only reflects the sizes tried.
     """
-    comparison, conclusion = mix.comparison, conclusion_of(answer, mix)
+    comparison = mix.comparison
+    conclusion = conclusion_of(answer, mix)
     if comparison is None or conclusion is None or not conclusion.is_about_parameters:
         return ""
     needs_more = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
@@ -157,13 +165,14 @@ def _shown_evidence(comparison: Comparison) -> float:
     return comparison.evidence if comparison.decided is None else comparison.highest
 
 
-def evidence_words(answer: Answer) -> str:
-    """Return the evidence of each comparison and its meaning, or ``""`` without pairs."""
+def evidence_text(answer: Answer) -> str:
+    """Return the evidence of each comparison and its meaning, or an empty string if there are no pairs."""
     compared = {called(mix): mix.comparison for mix in answer.mixes}
     counts = {name: pairs for name, pairs in compared.items() if pairs is not None and pairs.equal.pairs}
     if not counts:
         return ""
     evidence = [_shown_evidence(pairs) for pairs in counts.values()]
+    # A list of many comparisons would not fit a line, so print a range.
     parts = [f"{odds(min(evidence))} to {odds(max(evidence))} in {len(counts)} comparisons, from pairs"]
     if len(counts) <= MOST_LISTED:
         parts = []
@@ -184,14 +193,14 @@ def evidence_words(answer: Answer) -> str:
 
 
 def out_of_reach(mix: str, needed: str, shortfall: Shortfall) -> str:
-    """Return that a comparison cannot be decided any more within its budget, and why."""
+    """Return a sentence that a comparison can no longer be decided within its budget, and why."""
     room = f"at most {shortfall.room}" if shortfall.room else "none"
     fewest = "1 more pair" if shortfall.needed == 1 else f"{shortfall.needed} more pairs that all agree"
     return f"{needed} is out of reach for {mix}: it takes {fewest}, and the budget has room for {room}."
 
 
 def by_size_lines(answer: Answer) -> tuple[str, ...]:
-    """Return a line per comparison and range of sizes: the pairs there, and what they alone say in both directions."""
+    """Return a line per comparison and range of sizes: the pairs there, and their own evidence in both directions."""
     lines = []
     for mix in answer.compared:
         parts = () if mix.comparison is None else mix.comparison.parts
@@ -201,16 +210,18 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
             learned = f"{part.tallies.mix} {mix_name} and {part.tallies.baseline} {baseline_name} {answer.words.run}s"
             evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
             line = f"{_size_range(answer, part.sizes)}: {learned} {answer.words.learned}; {evidence}"
-            lines.append(line + difference_words(answer, mix, part.sizes))
+            lines.append(line + difference_text(answer, mix, part.sizes))
     return tuple(lines)
 
 
-def difference_words(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
-    """Return the mean difference of scores in the pairs of these sizes, ``; accuracy .12 higher on average``. It says
-    more than the number of runs that learned where nearly all or none did."""
+def difference_text(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str:
+    """Return the mean difference of scores in the pairs of these sizes: ``; accuracy .12 higher on average``.
+
+    It is more informative than the number of runs that learned if nearly all or nearly none of them learned.
+    """
     of_mix, of_baseline = (
-        {(point.size, point.seed): point.accuracy for point in one.target.transition.points if point.size in sizes}
-        for one in (mix, answer.baseline_of(mix))
+        {(point.size, point.seed): point.accuracy for point in side.target.transition.points if point.size in sizes}
+        for side in (mix, answer.baseline_of(mix))
     )
     both = of_mix.keys() & of_baseline.keys()
     if not both:
@@ -220,8 +231,11 @@ def difference_words(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> st
     return f"; {answer.words.score} {size} {'higher' if mean >= 0 else 'lower'} on average"
 
 
-def estimate_words(answer: Answer, *, decided: bool = False) -> str:
-    """Return the estimated factors (with ``decided``, only of decided comparisons), or ``""`` if none is known."""
+def estimate_text(answer: Answer, *, decided: bool = False) -> str:
+    """Return the estimated factors, or an empty string if none is known.
+
+    With ``decided``, only factors of decided comparisons are returned.
+    """
     parts = []
     for mix in answer.compared:
         ratio = mix.synergy
@@ -235,12 +249,16 @@ def estimate_words(answer: Answer, *, decided: bool = False) -> str:
     return f"Best estimate (not tested by pairs): {'; '.join(parts)}." if parts else ""
 
 
-def factor_words(ratio: Synergy | None) -> str:
-    """Return an estimated factor with its interval, ``1.2x fewer [1.5x more, 2.1x fewer]``, or ``""`` if unknown."""
+def factor_text(ratio: Synergy | None) -> str:
+    """Return an estimated factor with its interval: ``1.2x fewer [1.5x more, 2.1x fewer]``.
+
+    Return an empty string if the factor is unknown.
+    """
     if ratio is None or ratio.value is None:
         return ""
     ends = [ratio.low, ratio.high] if ratio.value >= 1 else [ratio.high, ratio.low]
     texts = ["open" if end is None else _factor(end) for end in ends]
+    # If both ends are on the side of the estimate, "more" or "fewer" is written only once.
     if all((end >= 1) == (ratio.value >= 1) for end in ends if end is not None):
         texts = [text.partition("x")[0] for text in texts]
     return f"{_factor(ratio.value)} [{', '.join(texts)}]"
@@ -251,19 +269,19 @@ def _factor(ratio: float) -> str:
 
 
 def caveats(answer: Answer) -> tuple[str, ...]:
-    """Return everything that qualifies the findings, one line each: settings, conditions, diverged and failed runs."""
+    """Return all qualifications of the findings, one line each: settings, conditions, diverged and failed runs."""
     lines = [*answer.cautions, *two_levels(answer), *conditions(answer)]
     paired = any(mix.comparison is not None and mix.comparison.equal.pairs for mix in answer.compared)
     failed_means = "as the less favorable outcome of their pairs" if paired else "as no evidence"
     for status, means in (("diverged", f"as not {answer.words.learned}"), ("failed", failed_means)):
         if count := sum(getattr(mix, status) for mix in answer.mixes):
             lines.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
-    lines += [late_words(called(mix), mix.given_up, answer.words.learned) for mix in answer.mixes if mix.given_up]
+    lines += [late_text(called(mix), mix.given_up, answer.words.learned) for mix in answer.mixes if mix.given_up]
     return tuple(lines)
 
 
-def late_words(name: str, given_up: GivenUp, learned: str) -> str:
-    """Return how many runs of a mix were given up, and how many of those that trained to the end ``learned``."""
+def late_text(name: str, given_up: GivenUp, learned: str) -> str:
+    """Return how many runs of a mix were given up, how many of these trained to the end, and how many learned then."""
     text = f"{counted(given_up.runs, 'run')} of {name} {'was' if given_up.runs == 1 else 'were'} given up early"
     if not given_up.whole:
         return f"{text}, and none of them was trained to the end to see whether it {learned} late."
@@ -271,23 +289,27 @@ def late_words(name: str, given_up: GivenUp, learned: str) -> str:
     return f"{text}. {given_up.whole} of them trained to the end, and {given_up.late} {learned} late{as_given_up}."
 
 
-def looks_words(mix: str, baseline: str, looks: int) -> str:
-    """Return how many earlier sweeps analyzed runs of a comparison, and what that does to its odds."""
+def looks_text(mix: str, baseline: str, looks: int) -> str:
+    """Return how many earlier sweeps analyzed runs of a comparison, and how this changes its odds."""
     many = "an earlier sweep has" if looks == 1 else f"{looks} earlier sweeps have"
     runs = f"some of these runs of {mix} and {baseline}"
     return f"{many[0].upper()}{many[1:]} compared {runs}, so the odds are divided by {looks + 1}"
 
 
 def conditions(answer: Answer) -> tuple[str, ...]:
-    """Return the qualifications printed with the answer: runs that earlier sweeps had analyzed, mixes that were never
-    learned although their comparison is decided, unequal budgets, and mixes stopped by hand."""
-    decided = dict.fromkeys(one for mix in answer.compared if mix.is_decided for one in (answer.baseline_of(mix), mix))
+    """Return the qualifications printed with the answer.
+
+    They are about runs that earlier sweeps had analyzed, mixes that were never learned although their comparison is
+    decided, unequal budgets, and mixes stopped by hand.
+    """
+    both = (side for mix in answer.compared if mix.is_decided for side in (answer.baseline_of(mix), mix))
+    decided = dict.fromkeys(both)
     caution = "The answer may differ under a recipe with which it is learned"
     unlearned = [f"{called(mix)} was {never_learned(answer, (mix,))}. {caution}." for mix in decided if not mix.learned]
     unequal = [f"{called(mix)} {words}." for mix in answer.mixes if (words := confounded(answer, mix))]
-    open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_words(answer, mix)))
+    open_questions = dict.fromkeys(line for mix in answer.compared if (line := open_text(answer, mix)))
     seen = [
-        f"{looks_words(called(mix), called(answer.baseline_of(mix)), mix.comparison.looks)}."
+        f"{looks_text(called(mix), called(answer.baseline_of(mix)), mix.comparison.looks)}."
         for mix in answer.compared
         if mix.comparison is not None and mix.comparison.looks
     ]
@@ -301,23 +323,26 @@ def conditions(answer: Answer) -> tuple[str, ...]:
 
 
 def two_levels(answer: Answer) -> tuple[str, ...]:
-    """Return why a mix has a transition although none of its runs learned, a line per such mix. It explains words, and
-    says nothing about the runs, so it is not a condition, which files of answers repeat."""
-    return tuple(line for mix in answer.mixes if (line := _two_levels_words(answer, mix)))
+    """Return why a mix has a transition although none of its runs learned, a line per such mix.
+
+    This explains the wording. It is not one of the :func:`conditions`, so answer files do not contain it.
+    """
+    return tuple(line for mix in answer.mixes if (line := _two_levels_text(answer, mix)))
 
 
-def _two_levels_words(answer: Answer, mix: MixAnswer) -> str:
+def _two_levels_text(answer: Answer, mix: MixAnswer) -> str:
     transition = mix.target.transition
     if mix.learned or not transition.is_located or transition.verdict is Verdict.LEVELS_OFF:
         return ""
-    runs, learned = f"{answer.words.run}s", answer.words.learned
+    runs = f"{answer.words.run}s"
+    learned = answer.words.learned
     reached = f"{LEVEL:.0%} of the {answer.words.score} that the largest {runs} reach"
     perfect = f"{answer.learned:.0%} of the way from the best constant answer to a perfect {answer.words.score}"
     return f"{called(mix)} has a transition, at {reached}, but no {answer.words.run} {learned}, which takes {perfect}."
 
 
-def open_words(answer: Answer, mix: MixAnswer) -> str:
-    """Return why a decided comparison says nothing about parameters, or ``""``."""
+def open_text(answer: Answer, mix: MixAnswer) -> str:
+    """Return why a decided comparison is not about parameters, or an empty string if it is."""
     conclusion = conclusion_of(answer, mix)
     if conclusion is None or conclusion.obstacle is None:
         return ""
@@ -326,21 +351,24 @@ def open_words(answer: Answer, mix: MixAnswer) -> str:
     why = {
         Obstacle.CONTRARY: "which mix is ahead depends on the size",
         Obstacle.RARER: f"larger {answer.words.run}s learn less often",
-        Obstacle.UNPLACED: _unplaced_words(list(map(called, unplaced(answer, mix, conclusion.direction)))),
+        Obstacle.UNPLACED: _unplaced_text(list(map(called, unplaced(answer, mix, conclusion.direction)))),
         Obstacle.OVERLAP: "the intervals of their transitions overlap",
     }[conclusion.obstacle]
     needs = f"needs {conclusion.direction} {answer.words.parameters} than {baseline_name}"
     return f"Whether {mix_name} {needs} is open: {why}."
 
 
-def _unplaced_words(names: list[str]) -> str:
+def _unplaced_text(names: list[str]) -> str:
     if len(names) == 1:
         return f"the transition of {names[0]} is not located"
     return f"the transitions of {listed(names)} are not located" if names else ""
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
-    """Return the unequal budget of a mix that needs more, ``saw 50% of add's examples of add``, or ``""``."""
+    """Return the unequal budget of a mix that needs more parameters: ``saw 50% of add's examples of add``.
+
+    Return an empty string if the budgets are equal or the mix does not need more.
+    """
     baseline = answer.baseline_of(mix)
     same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=BUDGET_TOLERANCE)
     same = same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=BUDGET_TOLERANCE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.changes import changed_words
-from orchestrator.report.words.findings import by_size_lines, caveats, estimate_words, evidence_words, sentences
-from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.transitions import MOST_LISTED, called, disagreement_words, verdict_line
+from orchestrator.report.sentences.changes import changed_text
+from orchestrator.report.sentences.findings import by_size_lines, caveats, estimate_text, evidence_text, sentences
+from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.transitions import MOST_LISTED, called, disagreement_text, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import NOTHING_BETTER
@@ -22,13 +22,13 @@ PAIR = (
     "initial weights and the order of training data differ. Only pairs count as evidence."
 )
 BY_SIZE = (
-    "The evidence decides over all sizes together. By range of sizes, the pairs and their own evidence that the mix is "
-    "learned more often, and less often:"
+    "The decision uses all sizes together. Here is the evidence within each range of sizes, for more often and for "
+    "less often:"
 )
 
 
 class Paragraph(NamedTuple):
-    """A few sentences under a ``label``, and ``points`` in lines of their own."""
+    """A few sentences under a ``label``, and ``points`` on separate lines."""
 
     label: str
     text: str
@@ -39,10 +39,10 @@ class Paragraph(NamedTuple):
 
 
 def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> tuple[Paragraph, ...]:
-    """Return a sweep in plain words. ``state`` is the state of the sweep in one word, and ``failure`` why it failed."""
-    ends = dict.fromkeys(exact(answer.counts[place].size) for place in (0, -1))
+    """Return an explanation of a sweep. ``state`` is its state in one word, and ``failure`` why it failed."""
+    ends = dict.fromkeys(exact(count.size) for count in (answer.counts[0], answer.counts[-1]))
     sizes = f"{answer.size_axis} {' to '.join(ends)}"
-    changes = "; ".join(filter(None, (sizes, changed_words(spec))))
+    changes = "; ".join(filter(None, (sizes, changed_text(spec))))
     mixes = listed([called(mix) for mix in answer.mixes])
     question = Paragraph(
         "Asked",
@@ -67,7 +67,7 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
     return (
         question,
         Paragraph(f"Found, from {counted(answer.runs, 'run')}{so_far}", findings, tuple(own)),
-        sure._replace(text=f"{sure.text} {PAIR}") if evidence_words(answer) else sure,
+        sure._replace(text=f"{sure.text} {PAIR}") if evidence_text(answer) else sure,
         *more,
         *([Paragraph("Caveats", "", lines)] if lines else []),
         *_failed(failure),
@@ -76,16 +76,17 @@ def explain(spec: SweepSpec, answer: Answer, state: str, failure: str = "") -> t
 
 
 def all_caveats(answer: Answer) -> tuple[str, ...]:
-    """Return the caveats and, once a run has ended, how the recipe was chosen, unless recipes are compared."""
+    """Return the caveats and how the recipe was chosen. The latter is omitted before the first run has ended, and if
+    recipes are compared."""
     if answer.recipes or not answer.runs:
         return caveats(answer)
-    one = "All runs used one training recipe; another recipe may give another answer."
+    one_recipe = "All runs used one training recipe; another recipe may give another answer."
     is_tuned = any(not line.endswith(NOTHING_BETTER) for line in answer.tuned)
-    return (*caveats(answer), "Settings were tuned for each mix." if is_tuned else one)
+    return (*caveats(answer), "Settings were tuned for each mix." if is_tuned else one_recipe)
 
 
 def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
-    """Return the evidence, also by range of sizes, and seeds that disagree. Empty before the first run has ended."""
+    """Return the evidence, also by range of sizes, and the seeds that disagree. Return nothing if no run has ended."""
     if not answer.runs:
         return ()
     shown = [mix for mix in answer.mixes if mix.runs or mix.stopped]
@@ -94,10 +95,10 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     if len(runs) > MOST_LISTED:
         per_mix = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
         runs = [f"{sum(counts)}, {per_mix} per mix"]
-    parts = [evidence_words(answer), estimate_words(answer), f"Runs: {listed(runs)}."]
+    parts = [evidence_text(answer), estimate_text(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     by_size = by_size_lines(answer)
-    disagreement = disagreement_words(answer)
+    disagreement = disagreement_text(answer)
     return (
         sure,
         *([Paragraph("By size", BY_SIZE, by_size)] if by_size else ()),
@@ -110,7 +111,7 @@ def _failed(failure: str) -> tuple[Paragraph, ...]:
 
 
 def next_paragraph(spec: SweepSpec, answer: Answer, state: str, *, failure: str = "") -> Paragraph:
-    """Return the next step, without the command that takes it."""
+    """Return the next step, without its command."""
     if failure:
         return Paragraph("Next", "Correct the cause of the failure, then resume the sweep.")
     step = None if state in WAITING else next_step(spec, answer)

@@ -1,4 +1,4 @@
-"""Transitions in words: estimates, censored sizes, and the number of runs that learned at each size."""
+"""Text about transitions: estimates, censored sizes, and the number of runs that learned at each size."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from orchestrator.transition.types import Estimate, Point, SizeShare, Transition
 MOST_LISTED = 4
 """Maximum number of mixes, sizes or seeds named in one line."""
 LEVEL_TOP = 0.9
-"""Mean score of larger sizes below which their level is printed, if it is above the floor by :data:`LEVEL_RISE`."""
+"""The mean score of larger sizes is printed if it is below this level and above the floor by :data:`LEVEL_RISE`."""
 LEVEL_RISE = 0.1
 """Minimum distance of a printed level above the floor."""
 LOCATED = (Verdict.FOUND, Verdict.LEVELS_OFF)
 """Verdicts on transitions that have a size."""
-UNKNOWN = "not located"
-"""A transition without an estimate or bounds."""
+NOT_LOCATED = "not located"
+"""Text for a transition without an estimate or bounds."""
 FEW = 3
-"""If at most this many runs ended and none learned, the answer gives their number in place of a bound."""
+"""If at most this many runs ended and none learned, the answer contains their number instead of a bound."""
 LARGER = 0.5
 """Larger sizes are at least this share of the largest size."""
 
@@ -41,7 +41,8 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
     if verdict in known:
         return known[verdict]
     if verdict in LOCATED and size.value is not None and size.is_placed(smallest, largest):
-        low, high = below if size.low is None else number(size.low), above if size.high is None else number(size.high)
+        low = below if size.low is None else number(size.low)
+        high = above if size.high is None else number(size.high)
         return f"{number(size.value)} [{low}, {high}]"
     if size.low is size.high is None and size.value is not None and smallest <= size.value <= largest:
         return f"about {number(size.value)}"
@@ -51,41 +52,44 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
         return f"between {least} and {most}"
     if least:
         return f"at least {least}"
-    return f"at most {most}" if most else UNKNOWN
+    return f"at most {most}" if most else NOT_LOCATED
 
 
-def size_words(answer: Answer, transition: Transition) -> str:
-    """Return a transition on the size axis, or what is known: ``34.4 [29.5, 44]``, ``above 64``, ``learned at 8``."""
+def size_text(answer: Answer, transition: Transition) -> str:
+    """Return a transition on the size axis, or a bound on it: ``34.4 [29.5, 44]``, ``above 64``, ``learned at 8``."""
     smallest, largest = answer.tested(transition)
-    words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+    text = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
-        return f"{words} (a constant answer scores {transition.floor:.2f})"
+        return f"{text} (a constant answer scores {transition.floor:.2f})"
     if transition.verdict is Verdict.LEVELS_OFF:
-        return f"levels off at {asymptote_words(transition)} (transition of what it reaches: {words})"
+        return f"levels off at {asymptote_text(transition)} (transition of what it reaches: {text})"
     if few := _few_unlearned(answer, transition, smallest.size, largest.size):
         return few
-    return words if words != UNKNOWN else _learned_at(answer, transition, smallest.size)
+    return text if text != NOT_LOCATED else _learned_at(answer, transition, smallest.size)
 
 
-def asymptote_words(transition: Transition) -> str:
+def asymptote_text(transition: Transition) -> str:
     """Return the mean score that large models reach, ``.8`` or ``.75``."""
     return f"{transition.asymptote or 0.0:.2g}".removeprefix("0")
 
 
-def count_words(answer: Answer, task: TaskAnswer) -> str:
+def count_text(answer: Answer, task: TaskAnswer) -> str:
     """Return a transition in trainable parameters, or ``-`` for a verdict without a size."""
     if task.transition.verdict is Verdict.NEAR_FLOOR:
         return "-"
     smallest, largest = answer.tested(task.transition)
     if few := _few_unlearned(answer, task.transition, smallest.total, largest.total):
         return few
-    words = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
-    return words if words != UNKNOWN else _learned_at(answer, task.transition, smallest.total)
+    text = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
+    return text if text != NOT_LOCATED else _learned_at(answer, task.transition, smallest.total)
 
 
 def _few_unlearned(answer: Answer, transition: Transition, smallest: float, largest: float) -> str:
-    """Return ``not learned at 16 (1 run)`` if there are few runs and none learned, otherwise ``""``. The bound that
-    follows from one run, ``at least 16``, would read as if more were known. The ends are in either unit."""
+    """Return ``not learned at 16 (1 run)`` if there are few runs and none learned, otherwise an empty string.
+
+    ``smallest`` and ``largest`` are sizes or parameters.
+    """
+    # The bound from a single run, "at least 16", would read as if more were known.
     points = transition.points
     if transition.verdict is not Verdict.UNDECIDED or not are_few_unlearned(points, answer.learned):
         return ""
@@ -100,11 +104,12 @@ def are_few_unlearned(points: Sequence[Point], learned: float) -> bool:
 
 
 def _learned_at(answer: Answer, transition: Transition, smallest: float) -> str:
-    """Return ``learned at 8`` if every run of the smallest tested size learned, given in either unit."""
+    """Return ``learned at 8`` if every run of the smallest tested size learned. ``smallest`` is that size, or its
+    parameters."""
     least = answer.tested(transition)[0].size
     first = [point for point in transition.points if point.size == least]
     learned = first and all(answer.has_learned(point) for point in first)
-    return f"{answer.words.learned} at {exact(smallest)}" if learned else UNKNOWN
+    return f"{answer.words.learned} at {exact(smallest)}" if learned else NOT_LOCATED
 
 
 def own_sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -117,10 +122,10 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if not mix.runs:
         return f"{name} has no run that ended"
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
-        return f"{name}: transition at {axis} {size_words(answer, transition)}"
+        return f"{name}: transition at {axis} {size_text(answer, transition)}"
     if transition.verdict is Verdict.LEVELS_OFF:
-        words = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
-        return f"{name} levels off at {asymptote_words(transition)}: transition of what it reaches at {axis} {words}"
+        size = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+        return f"{name} levels off at {asymptote_text(transition)}: transition of what it reaches at {axis} {size}"
     if transition.verdict is Verdict.ABOVE:
         return f"{name} was {never_learned(answer, (mix,))}"
     if transition.verdict is Verdict.BELOW:
@@ -128,8 +133,8 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.NEAR_FLOOR:
         scores = f"always giving the most frequent answer already scores {transition.floor:.2f}"
         return f"{name} is not measurable: {scores}"
-    known = size_words(answer, transition)
-    return f"{name}: transition {UNKNOWN}{'' if known == UNKNOWN else f', {known}'}"
+    known = size_text(answer, transition)
+    return f"{name}: transition {NOT_LOCATED}{'' if known == NOT_LOCATED else f', {known}'}"
 
 
 def never_learned(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
@@ -159,7 +164,8 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _counts(shares: Sequence[SizeShare]) -> str:
-    """Return the runs that learned by size, from the last size with none to the first size from which all did."""
+    """Return the number of runs that learned, by size. Sizes at which none or all learned are summarized."""
+    # One size with none and one with all stay in the list: they show where learning begins and is complete.
     start = 0
     end = len(shares)
     while start + 1 < end and not any(share.learned for share in shares[start : start + 2]):
@@ -172,8 +178,11 @@ def _counts(shares: Sequence[SizeShare]) -> str:
     return ", ".join([*below, *counts, *above])
 
 
-def disagreement_words(answer: Answer) -> str:
-    """Return seeds that disagree with others of their size: ``add 3/4 at 64 (not seed 3)``, or ``""``."""
+def disagreement_text(answer: Answer) -> str:
+    """Return seeds that disagree with others of their size: ``add 3/4 at 64 (not seed 3)``.
+
+    Return an empty string if none disagree.
+    """
     parts = []
     for mix in answer.mixes:
         sizes: dict[int, dict[bool, list[str]]] = {}
@@ -195,7 +204,10 @@ def disagreement_words(answer: Answer) -> str:
 
 
 def _level(answer: Answer, points: Sequence[Point]) -> str:
-    """Return the level at larger sizes, ``accuracy .71 to .76 at n_embed 18 to 28``, or ``""`` if the runs learned."""
+    """Return the level at larger sizes: ``accuracy .71 to .76 at n_embed 18 to 28``.
+
+    Return an empty string if the runs learned.
+    """
     largest = max((point.size for point in points), default=0)
     scores: dict[int, list[float]] = {}
     for point in points:

@@ -1,4 +1,4 @@
-"""The question of a sweep as labeled lines: target, mixes, sizes, seeds, search."""
+"""Text about the question of a sweep, as labeled lines: target, mixes, sizes, seeds, search."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def _search(method: str, settings: Mapping[str, Any]) -> str:
     named = [
         f"{name} {f'{value:g}' if isinstance(value, float) else value}{units.get(name, '')}"
         for name, value in settings.items()
-        if value is not None and name != "learned"  # The score that counts as learned has its own line.
+        if value is not None and name != "learned"  # This setting has a separate line.
     ]
     return f"{method} ({', '.join(named)})" if named else method

@@ -1,0 +1,1 @@
+"""Sentences about answers: numbers, findings and next steps."""

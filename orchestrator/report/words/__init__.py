@@ -1,1 +1,0 @@
-"""Answers in words: numbers, findings and next steps."""

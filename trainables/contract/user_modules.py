@@ -1,0 +1,140 @@
+"""The user's modules: their files and folders, and the modules that they import from there.
+
+The files of a module are read, not run (:mod:`trainables.contract.imports`), to find the names that it imports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trainables.contract.finder import FINDER, MAIN, elsewhere, is_installed, is_outside, module_file, top_name
+from trainables.contract.imports import imports_of
+
+
+def folder_of(module_name: str) -> str:
+    """Return the folder from which a module outside this project is imported, or an empty string if it is unknown.
+
+    For a linked file, return the link's folder: Python looks for sibling modules there.
+    """
+    file = file_of(module_name)
+    if file is None or not is_outside(module_name):
+        return ""
+    if module_name == MAIN:
+        return str(file.parent.resolve())
+    return str((file.parent if file.name.startswith("__init__.") else file).parents[module_name.count(".")].resolve())
+
+
+def file_of(module_name: str) -> Path | None:
+    """Return the file of an imported module, or None if it has none."""
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    return None if file is None else Path(os.path.abspath(file))
+
+
+def files_of(module_name: str) -> dict[str, Path]:
+    """Return the files of a module from outside this project and of the modules that it imports from its own folder.
+
+    They are by the names of modules. A module comes after the modules that it imports, unless they import each other.
+    The module must have been imported. Return nothing if its files are unknown.
+    """
+    folder = folder_of(module_name)
+    modules = own_modules(module_name, [Path(folder)]) if folder else {}
+    return {name: named.file for name, named in modules.items() if named.file is not None}
+
+
+def folders_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the folders that another process needs to import the code of ``module:Class``.
+
+    They are by the names of outermost packages, or of modules outside packages. The code must have been imported here.
+    """
+    folders: dict[str, str] = {}
+    served = list(dict.fromkeys(place.folder for place in FINDER.places.values()))
+    for module_name in dict.fromkeys(name.partition(":")[0] for name in names):
+        folder = folder_of(module_name)
+        if folder and module_name != MAIN and not is_installed(Path(folder)):
+            modules = own_modules(module_name, [Path(folder), *served])
+            folders |= {top_name(name): str(named.folder) for name, named in modules.items()}
+    return folders
+
+
+def unnamed_file(module_name: str) -> Path | None:
+    """Return the file of a module next to the user's code that the code does not name, or None if there is none."""
+    folders = dict.fromkeys(place.folder for place in FINDER.places.values())
+    files = (module_file(folder, module_name) for folder in folders if top_name(module_name) not in FINDER.places)
+    return next(filter(None, files), None)
+
+
+class _NamedModule(NamedTuple):
+    """A module that the user's code names: the folder in which it is found, and its file. A package may have no
+    file."""
+
+    folder: Path
+    file: Path | None
+
+
+def _named_in(folder: Path, name: str) -> _NamedModule | None:
+    """Return a module or package in a folder, or None if there is none."""
+    file = module_file(folder, name)
+    return _NamedModule(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
+
+
+def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedModule]:
+    """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
+
+    Args:
+        module_name: The module.
+        folders: The folder of the module, then other folders of the user's code.
+    """
+    root = folders[0]
+    searched: dict[Path, None] = {}
+    # Files that are found may add folders to Python's search path. Walk again until there are no new ones.
+    while True:
+        own = _walk(module_name, folders, list(searched))
+        files = [(named.file, imports_of(named.file, name)) for name, named in own.items() if named.file is not None]
+        added = [folder for file, imports in files for folder in _below(root, file, imports.folders)]
+        if searched.keys() >= set(added):
+            return own
+        searched |= dict.fromkeys(added)
+
+
+def _below(root: Path, file: Path, names: Iterable[str]) -> list[Path]:
+    """Return the folders to which relative paths in a file may lead, from its own folder or from a folder above it, up
+    to ``root``."""
+    above = [folder for folder in file.parents if folder.is_relative_to(root)]
+    return [folder / name for name in sorted(names) for folder in above if os.path.isdir(folder / name)]
+
+
+def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _NamedModule]:
+    """Return the result of :func:`own_modules` if files have added the folders ``searched`` to the search path."""
+    root = folders[0]
+    own = dict[str, _NamedModule]()
+    seen = set[str]()
+
+    def find(name: str) -> _NamedModule | None:
+        # Nearly the order in which Python would look. A script's own folder is first on its search path, and its files
+        # usually add folders before installed packages. Other folders of the user's code come last, so that a module
+        # there can never hide an installed one.
+        top = top_name(name)
+        if (named := _named_in(root, name)) is not None:
+            return named if not is_installed(root) or top == top_name(module_name) else None
+        below = next(filter(None, (_named_in(folder, name) for folder in searched)), None)
+        if below is not None and not is_installed(below.folder):
+            return below
+        if elsewhere(top) is not None:
+            return None
+        return next(filter(None, (_named_in(folder, name) for folder in folders[1:])), None)
+
+    def visit(name: str, named: _NamedModule) -> None:
+        seen.add(name)
+        for other in sorted(imports_of(named.file, name).names if named.file is not None else ()):
+            if other not in seen and is_outside(other) and (below := find(other)) is not None:
+                visit(other, below)
+        own[name] = named
+
+    file = file_of(module_name) if module_name == MAIN else module_file(root, module_name)
+    if file is not None and file.is_file():
+        visit(module_name, _NamedModule(root, file))
+    return own
