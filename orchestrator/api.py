@@ -12,8 +12,8 @@ import rich.console
 from numpy.typing import NDArray
 
 from orchestrator.catalog import export
-from orchestrator.catalog.listings import sweep_words
-from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.listings import sweep_text
+from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, load_model, read_arrays, read_sweep, read_weights, space_of
 from orchestrator.catalog.summary import Summary
 from orchestrator.catalog.summary_cache import read_summary
@@ -171,7 +171,7 @@ class SweepResults:
 
     def __repr__(self) -> str:
         stored, runs = self._stored, counted(self.answer.runs, "run")
-        return clean(f"<sweep {self.id}: {stored.state_words}, {runs}; {sweep_words(stored)}>")
+        return clean(f"<sweep {self.id}: {stored.state_text}, {runs}; {sweep_text(stored)}>")
 
     def _repr_html_(self) -> str:
         answered = answer_table.answer_table(self.answer)
@@ -180,7 +180,7 @@ class SweepResults:
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
         return (
-            f"<b>{escape(self.id)}</b>, {self._stored.state_words}, started {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self._stored.state_text}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )
@@ -189,7 +189,7 @@ class SweepResults:
 class PooledResults:
     """Several sweeps as one answer (see :mod:`orchestrator.catalog.pooled`), a snapshot like :class:`SweepResults`."""
 
-    def __init__(self, pooled: Pooled) -> None:
+    def __init__(self, pooled: PooledSweeps) -> None:
         self._pooled = pooled
 
     @property

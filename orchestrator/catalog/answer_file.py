@@ -28,7 +28,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
-from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.parsing import InvalidDataError, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
@@ -40,20 +40,20 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 from trainables.families import BUILT_IN
 
-SCHEMA = 1
+ANSWER_LAYOUT = 1
 """Version of the layout. Raise it when this program can no longer read older files."""
-KIND = "transition-sweeps answer"
+FILE_KIND = "transition-sweeps answer"
 DISTRIBUTION = "transition-sweeps"
-LARGEST_BYTES = 5_000_000
+LARGEST_ANSWER_FILE = 5_000_000
 """Largest file that is read. A sweep of 100 runs has about 30 kB."""
-DEEPEST = 16
+DEEPEST_NESTING = 16
 """Maximum number of nested brackets in a file."""
-LONGEST_TEXT = 2_000
+LONGEST_FILE_TEXT = 2_000
 """Maximum number of characters of a text in a file."""
-MOST_RUNS = 10_000
-LEFT_OUT = ("resources", "probes", "record", "profile_reason", "along")
+MOST_FILE_RUNS = 10_000
+OMITTED_KEYS = ("resources", "probes", "record", "profile_reason", "along")
 """Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""
-CLOSE = 5e-3
+NUMBER_TOLERANCE = 5e-3
 """Relative tolerance for numbers. Posteriors have single precision, and processors may round it differently."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -116,7 +116,7 @@ class AnswerFile(BaseModel):
     space: dict[str, Any]
     stopped: list[str]
     pairs: list[Annotated[tuple[str, str, int, int, int], Field(strict=False)]]
-    runs: Annotated[list[FileRun], Field(max_length=MOST_RUNS)]
+    runs: Annotated[list[FileRun], Field(max_length=MOST_FILE_RUNS)]
     claims: Claims
 
     @property
@@ -126,7 +126,7 @@ class AnswerFile(BaseModel):
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedAnswer:
     """A file with its specification, the answer computed again, and the ``differences`` from what the file claims."""
 
     file: AnswerFile
@@ -148,7 +148,7 @@ def answer_text(stored: StoredSweep) -> str:
     """Return the file of a sweep's answer as text, with a line per pair, run and row. Raises :class:`UserError` if a
     setting is a path."""
     spec = stored.spec
-    space = {key: value for key, value in spec.to_dict().items() if key not in LEFT_OUT}
+    space = {key: value for key, value in spec.to_dict().items() if key not in OMITTED_KEYS}
     if spec.script is not None:
         space["script"]["directory"] = ""
     for name, value in flatten(space).items():
@@ -172,8 +172,8 @@ def answer_text(stored: StoredSweep) -> str:
         if run.config.label in spec.mix_named  # Earlier phases have no part in the answer.
     ]
     content = {
-        "kind": KIND,
-        "layout": SCHEMA,
+        "kind": FILE_KIND,
+        "layout": ANSWER_LAYOUT,
         "program": version(DISTRIBUTION),
         "sweep": stored.id,
         "device": spec.resources.device,
@@ -213,18 +213,20 @@ def read_answer(path: Path) -> AnswerFile:
     if not path.is_file():  # A pipe or device could block forever.
         raise UserError(f"there is no file {str(path)!r}" if not path.exists() else f"{path} is not a regular file")
     with path.open("rb") as opened:
-        content = opened.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise UserError(f"{path} has more than {LARGEST_BYTES:,} bytes, so it is not the answer of a sweep")
+        content = opened.read(LARGEST_ANSWER_FILE + 1)
+    if len(content) > LARGEST_ANSWER_FILE:
+        raise UserError(f"{path} has more than {LARGEST_ANSWER_FILE:,} bytes, so it is not the answer of a sweep")
     try:
         data = json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON that can be read: {str(error).partition(chr(10))[0]}") from error
-    if not isinstance(data, dict) or data.get("kind") != KIND:
+    if not isinstance(data, dict) or data.get("kind") != FILE_KIND:
         raise UserError(f"{path} is not the answer of a sweep: `export SWEEP --output NAME.json` writes one")
-    if data.get("layout") != SCHEMA:
+    if data.get("layout") != ANSWER_LAYOUT:
         layout = f"{data.get('layout')!r:.20}"
-        raise UserError(f"{path} has layout {layout}, from another version of the program; this one reads {SCHEMA}")
+        raise UserError(
+            f"{path} has layout {layout}, from another version of the program; this one reads {ANSWER_LAYOUT}"
+        )
     if flaw := next(_flaws(data), ""):
         raise UserError(f"{path} cannot be used: {flaw}")
     try:
@@ -249,12 +251,12 @@ def _flaws(data: Any) -> Iterator[str]:
     waiting = [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
-        if depth > DEEPEST:
-            yield f"it has more than {DEEPEST} brackets in brackets"
+        if depth > DEEPEST_NESTING:
+            yield f"it has more than {DEEPEST_NESTING} brackets in brackets"
             return
         if isinstance(value, str):
-            if len(value) > LONGEST_TEXT:
-                yield f"a text has more than {LONGEST_TEXT:,} characters: {value[:40]!r}..."
+            if len(value) > LONGEST_FILE_TEXT:
+                yield f"a text has more than {LONGEST_FILE_TEXT:,} characters: {value[:40]!r}..."
             if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs") for letter in value):
                 yield f"a text has control characters: {value!a:.60}"
         elif isinstance(value, dict):
@@ -274,7 +276,7 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
             remedy = "Code that a file names is not run. If you have this family, name a search space of yours with it"
             raise UserError(f"the file's family {family!r} is not part of this program. {remedy}: --space FILE.yaml")
         raise unknown("family", str(family), BUILT_IN, where="the file")
-    if left_out := sorted(set(LEFT_OUT) & file.space.keys()):
+    if left_out := sorted(set(OMITTED_KEYS) & file.space.keys()):
         raise UserError(f"space.{left_out[0]} does not belong in the answer of a sweep")
     resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
     try:
@@ -324,7 +326,7 @@ def _check_cell(spec: SweepSpec, where: str, mix: str, size: int, seed: int) -> 
 # Checking
 
 
-def check(file: AnswerFile, allowed: Sequence[str] = ()) -> Checked:
+def check(file: AnswerFile, allowed: Sequence[str] = ()) -> VerifiedAnswer:
     """Compute a file's answer again from its pairs and outcomes, and compare it with the file's claims. Raises
     :class:`UserError` as :func:`spec_of`."""
     spec = spec_of(file, allowed)
@@ -333,7 +335,7 @@ def check(file: AnswerFile, allowed: Sequence[str] = ()) -> Checked:
     keys = [spec.make_family().key(run.config) for run in runs]
     pairs = zip(file.runs, keys, strict=True)
     other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]
-    return Checked(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
+    return VerifiedAnswer(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
 
 
 def _differences(claimed: Claims, computed: Claims) -> Iterator[str]:
@@ -368,7 +370,7 @@ def _is_close(one: Scalar, other: Scalar) -> bool:
     if len(numbers) < 2:
         return one == other
     try:
-        return math.isclose(*numbers, rel_tol=CLOSE, abs_tol=CLOSE / 5)
+        return math.isclose(*numbers, rel_tol=NUMBER_TOLERANCE, abs_tol=NUMBER_TOLERANCE / 5)
     except OverflowError:  # An integer that is larger than every float.
         return one == other
 

@@ -57,9 +57,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalog.answer_file import answer_text
-from orchestrator.catalog.pooled import Pooled
+from orchestrator.catalog.pooled import PooledSweeps
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.history.sweeps import REPORT
+from orchestrator.history.sweeps import REPORT_FILE
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.search.base import Request
@@ -69,7 +69,7 @@ from orchestrator.system.files import replace_whole, whole_directory, write_whol
 if TYPE_CHECKING:
     import pandas as pd
 
-ANSWER = ".json"
+ANSWER_SUFFIX = ".json"
 """Suffix of a file with a sweep's answer."""
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
 
@@ -100,14 +100,14 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
-def pooled_frames(pooled: Pooled, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
+def pooled_frames(pooled: PooledSweeps, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
     """Return :func:`runs_frame` or :func:`curves_frame` of every sweep, without repeated runs."""
     import pandas as pd
 
     return pd.concat([frame(sweep) for sweep in pooled.distinct()], ignore_index=True)
 
 
-def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
+def transitions_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
     """Return the table of results, the target of each mix first."""
     import pandas as pd
 
@@ -122,7 +122,7 @@ def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     return pd.DataFrame(values).astype(types)
 
 
-def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
+def posterior_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
     """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
     import pandas as pd
 
@@ -141,7 +141,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
     A path that ends in ``.json`` gets the answer for ``verify`` instead (:mod:`orchestrator.catalog.answer_file`).
     """
-    if directory.suffix == ANSWER:
+    if directory.suffix == ANSWER_SUFFIX:
         write_whole(output_path(directory), answer_text(stored))
         return [directory]
     if directory.exists():
@@ -184,7 +184,7 @@ def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
     """Write a sweep's report to a file, which may exist, by default in the sweep's directory. Raises
     :class:`UserError` as :func:`output_path`."""
     if path is None:
-        path = stored.sweep.files.directory / REPORT
+        path = stored.sweep.files.directory / REPORT_FILE
         replace_whole(path, page_of(stored))
     else:
         write_whole(output_path(path), page_of(stored))

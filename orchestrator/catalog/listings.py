@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, words_of
-from orchestrator.history.sweeps import UnreadableError, failures
-from orchestrator.home.run_files import numbers_of
+from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, mixes_text
+from orchestrator.history.sweeps import UnreadableError
+from orchestrator.home.run_files import failed_probes, numbers_of
 from orchestrator.jobs.state import State
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.words.costs import bad_runs
@@ -42,15 +42,15 @@ def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:
         problems += sweep.damage
         details = [sweep.profile, counted(sweep.runs, "run"), size_on_disk(sweep.disk_bytes)]
         details += [f"started {moment(sweep.begun_at)}", sweep.changes]
-        state = (sweep.state_words, STATE_STYLES[sweep.state])
+        state = (sweep.state_text, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep.words)
         paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
     return Group(*paragraphs, *(Text(problem, style="yellow") for problem in problems))
 
 
-def sweep_words(stored: StoredSweep) -> str:
+def sweep_text(stored: StoredSweep) -> str:
     """Return each mix with its transition and its comparison with its baseline, in one line."""
-    return words_of(mixes_of(stored.answer))
+    return mixes_text(mixes_of(stored.answer))
 
 
 def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableType:
@@ -66,7 +66,7 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
     parts: list[RenderableType] = [
         Text(f"{summary.id}: {summary.question}", style="bold"),
         Text.assemble(
-            (summary.state_words, STATE_STYLES[summary.state]),
+            (summary.state_text, STATE_STYLES[summary.state]),
             f", started {moment(summary.begun_at)}, last changed {moment(summary.changed_at)}",
             f"; {summary.changes}" if summary.changes else "",
         ),
@@ -124,7 +124,8 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
         curve = outcome.curve
         errors = [outcome.error.strip()] if outcome.error else []
-        errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
+        failed = failed_probes(outcome, ended.directory)
+        errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for result in failed]
     facts |= {name: str(value) for name, value in flatten(plain_value(run.config.settings)).items()}
     tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]
     return Group(labeled(facts), Text(), _curve_table(curve), *tracebacks)

@@ -35,7 +35,7 @@ MAY_DIFFER = frozenset({"seed", "seeds", "search.max_runs", "search.max_cost"})
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledSweeps:
     """Several sweeps as one, from :func:`pool`. ``sweeps`` are in the order in which they began."""
 
     sweeps: tuple[StoredSweep, ...]
@@ -99,7 +99,7 @@ def _run(record: Run) -> RunId:
     return record.config.label, record.config.size, record.config.seed
 
 
-def pool(sweeps: Sequence[StoredSweep]) -> Pooled:
+def pool(sweeps: Sequence[StoredSweep]) -> PooledSweeps:
     """Return sweeps as one. Raises :class:`UserError` for fewer than two sweeps, a sweep given twice, or settings that
     differ."""
     ids = [sweep.id for sweep in sweeps]
@@ -121,4 +121,4 @@ def pool(sweeps: Sequence[StoredSweep]) -> Pooled:
                 f"{other.id} cannot be pooled with {first.id}: they differ in {named}. "
                 "Pooled sweeps may differ only in seeds and in the limits of the search"
             )
-    return Pooled((first, *others))
+    return PooledSweeps((first, *others))

@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 from numpy.typing import NDArray
 
 from orchestrator.history.journal import read_request
-from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
@@ -98,7 +99,7 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
-def origin_words(state: str, is_imported: bool, imported_runs: int) -> str:
+def origin_text(state: str, is_imported: bool, imported_runs: int) -> str:
     """Return a sweep's state with what came with an archive: all of it, or some of its runs."""
     if is_imported:
         return f"imported, {state}"
@@ -149,9 +150,9 @@ class StoredSweep:
         return sum(run.is_imported for run in self.runs)
 
     @property
-    def state_words(self) -> str:
+    def state_text(self) -> str:
         """The state, and what came with an archive: ``imported, finished`` or ``finished, 16 runs imported``."""
-        return origin_words(self.state.value, self.is_imported, self.imported_runs)
+        return origin_text(self.state.value, self.is_imported, self.imported_runs)
 
     @property
     def begun(self) -> datetime:

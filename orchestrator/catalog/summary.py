@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from orchestrator.catalog.reading import StoredSweep, origin_words
+from orchestrator.catalog.reading import StoredSweep, origin_text
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer
@@ -130,9 +130,9 @@ class Summary:
     resume: str
 
     @property
-    def state_words(self) -> str:
+    def state_text(self) -> str:
         """The state, whether the sweep came with an archive and, if it failed, why: ``failed: ValueError: no data``."""
-        state = origin_words(self.state, self.is_imported, self.imported_runs)
+        state = origin_text(self.state, self.is_imported, self.imported_runs)
         return f"{state}: {self.failure}" if self.failure else state
 
     @property
@@ -155,7 +155,7 @@ class Summary:
     @property
     def words(self) -> str:
         """Each mix with its transition and its comparison with its baseline, in one line."""
-        return words_of(self.mixes)
+        return mixes_text(self.mixes)
 
     def training(self, mix: str) -> int:
         """Return the number of runs of a mix that train now."""
@@ -229,7 +229,7 @@ def mixes_of(answer: Answer) -> tuple[MixSummary, ...]:
     )
 
 
-def words_of(mixes: Iterable[MixSummary]) -> str:
+def mixes_text(mixes: Iterable[MixSummary]) -> str:
     """Return each mix with its transition and its comparison with its baseline, in one line."""
     parts = ([f"{mix.mix} {mix.transition}", mix.compared] for mix in mixes)
     return "; ".join(", ".join(filter(None, words)) for words in parts)

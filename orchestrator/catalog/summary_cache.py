@@ -50,13 +50,13 @@ from trainables.contract.user_code import files_of, is_outside
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 16 << 20
+LARGEST_SUMMARY = 16 << 20
 """Largest kept summary that is read."""
 SOURCES = ("orchestrator", "trainables", "search_spaces")
 """Directories of the program, next to each other."""
-SUFFIXES = (".py", ".yaml")
+SOURCE_SUFFIXES = (".py", ".yaml")
 """Ends of the names of its files."""
-PARTS = ("", OUTCOME, CONTENTS, PROBES)
+RUN_PARTS = ("", OUTCOME, CONTENTS, PROBES)
 """Paths in the directory of a run that tell whether a summary of it is still right."""
 QUIET_NS = 1_000_000_000
 """Files must not have changed for this time before a sweep was read: clocks of file systems are coarse."""
@@ -65,7 +65,7 @@ MARGIN_NS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedSummary:
     """Content of a file: the summary, the keys of the runs and the files of code that it depends on, and the stamp of
     all this."""
 
@@ -100,11 +100,11 @@ def open_summary(home: Home, given: str | None) -> Summary:
 def find(files: SweepDirectory) -> Summary | None:
     """Return the kept summary of a sweep. Return None without one, or if anything it was computed from has changed."""
     try:
-        content = read_bytes(_place(files), MOST_BYTES)
+        content = read_bytes(_place(files), LARGEST_SUMMARY)
         digest, _, body = content.partition(b"\n")
         if not _is_own(_place(files)) or digest != hashlib.sha256(body).hexdigest().encode() or files.is_driven():
             return None
-        entry = typed(Entry, parse_json(body))
+        entry = typed(CachedSummary, parse_json(body))
         is_same = entry.stamp == _stamp(files, entry.keys, entry.code)[0]
         # Reports and figures in the sweep's directory come and go.
         return replace(entry.summary, directory_bytes=directory_bytes(files.directory)) if is_same else None
@@ -122,7 +122,7 @@ def keep(stored: StoredSweep) -> Summary:
         keys = tuple(dict.fromkeys(entry.key for entry in read_journal(files.journal) if isinstance(entry, Ended)))
         stamp, changed_ns = _stamp(files, keys, code)
         if changed_ns + QUIET_NS < stored.read_ns:
-            _write(_place(files), Entry(stamp, keys, code, summary))
+            _write(_place(files), CachedSummary(stamp, keys, code, summary))
     except (OSError, ValueError) as error:  # A full or missing disk, for example: the next command computes it again.
         log.info(f"the summary of {stored.id} was not kept: {error}")
     return summary
@@ -168,7 +168,7 @@ def _is_own(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-def _write(path: Path, entry: Entry) -> None:
+def _write(path: Path, entry: CachedSummary) -> None:
     """Write a file whole, readable by its owner only. It need not survive a crash."""
     body = json.dumps(asdict(entry), separators=(",", ":")).encode()
     for place in (directory(), path.parent):  # Directories above one that is made get the usual mode.
@@ -206,7 +206,7 @@ def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> t
         content = read_bytes(written, most)
         digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))
     directories = [os.path.join(files.home.runs, checked_key(key)) for key in keys]
-    parts = (os.path.join(directory, part) if part else directory for directory in directories for part in PARTS)
+    parts = (os.path.join(directory, part) if part else directory for directory in directories for part in RUN_PARTS)
     for path in (*code, *map(os.fspath, (files.journal, files.spec, files.imported)), *parts):
         state, at_ns = _state(path)
         digest.update(state)
@@ -231,7 +231,7 @@ def _program() -> str:
     parts = [sys.version, *(f"{name} {version(name)}" for name in ("numpy", "scipy"))]
     for source in (Path(orchestrator.__file__).parents[1] / name for name in SOURCES):
         for root, _, names in sorted(os.walk(source)):
-            for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SUFFIXES)):
+            for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES)):
                 status = os.stat(path)
                 if status.st_mtime > IMPORTED_AT:  # This process may have imported the file before it was changed.
                     return secrets.token_hex()

@@ -21,8 +21,8 @@ from orchestrator.system.errors import INTERRUPTED, SweepError, UserError
 from orchestrator.system.printing import Console, echo
 from trainables.contract.settings import SettingsError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, SweepError):
         return str(error), error.exit_code
     if isinstance(error, SettingsError):
-        from orchestrator.space.mistakes import explain
+        from orchestrator.space.parsing import explain
 
         return explain(error), UserError.exit_code
     if isinstance(error, typer.TyperException):
@@ -108,10 +108,10 @@ def describe(error: Exception) -> tuple[str, int]:
 
 def _system(error: OSError) -> str:
     place = f" {str(error.filename)!r}" if error.filename else ""
-    if error.errno in FULL:
+    if error.errno in FULL_DISK:
         remedy = "Free some space and continue with --resume, or name another --home."
         return f"the disk is full: cannot write{place}. {remedy}"
-    if error.errno in DENIED:
+    if error.errno in NO_PERMISSION:
         return f"permission denied:{place} ({error.strerror}). Name another place with --home or --output."
     return f"{error.strerror}{place} (run again with --debug for the traceback)"
 

@@ -126,7 +126,7 @@ def open_home(home: Path) -> Home:
     if why:
         trust = command_line("home", "trust", home)
         echo(
-            f"note: {home} is not listed as a home of yours ({why}), so anyone may have written its results. If it is "
+            f"note: {home} is not in your list of homes ({why}), so anyone may have written its results. If it is "
             f"yours, run `{trust}`",
             err=True,
         )

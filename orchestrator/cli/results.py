@@ -15,9 +15,9 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalog import export
-from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, read_answer
+from orchestrator.catalog.answer_file import DISTRIBUTION, VerifiedAnswer, check, read_answer
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
-from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.retraining import retrained_differences, with_own_script
 from orchestrator.catalog.summary import ended_runs, status_json
@@ -50,7 +50,7 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole
-from orchestrator.system.permissions import shared_words
+from orchestrator.system.permissions import sharing_text
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
 from trainables.probes.base import load_probe
@@ -228,7 +228,7 @@ def print_comparison(
         echo(f"figure  {style.save(comparisons.forest_figure(answers), output, write)}")
 
 
-def print_pooled(pooled: Pooled, output: Path | None = None) -> None:
+def print_pooled(pooled: PooledSweeps, output: Path | None = None) -> None:
     """Print the answer of several sweeps with their ids. Draw into ``output``, if given."""
     console = wide_console()
     console.print(Text(f"{pooled}.", style="bold"))
@@ -299,7 +299,7 @@ def verify_command(
     echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
-def _retrain(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
+def _retrain(checked: VerifiedAnswer, count: int, seed: int | None, space: str | None) -> Iterator[str]:
     """Train runs of a file again. Yield how each differs, after a line about it."""
     spec = with_own_script(checked.spec, space)
     seed = secrets.randbits(32) if seed is None else seed
@@ -354,7 +354,7 @@ def ui_command(
     if chosen.database is None:
         echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
-    why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or shared_words(home)
+    why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or sharing_text(home)
     if not why:
         _serve_with_record(chosen, home, port)
     warn(f"MLflow's record in {home} is not opened, because the home is not yours alone ({why})")
@@ -366,7 +366,7 @@ def ui_command(
 
 def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoReturn:
     """Serve a home's pages and MLflow's page of its record, until interrupted."""
-    from orchestrator.record.mlflow_server import ALL, places, serve
+    from orchestrator.record.mlflow_server import ALL_EXPERIMENTS, places, serve
     from orchestrator.site.mlflow_proxy import MlflowPage
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import MLFLOW, serving
@@ -383,7 +383,7 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
     if outside := mlflow_store.outside_files(chosen):
         rebuild = command_line("sync", "--rebuild", "--home", home)
         warn(f"{outside}, so MLflow's page does not show pictures and files: run `{rebuild}`")
-    pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL_EXPERIMENTS}")
     with environment.socket_directory() as directory:
         page = MlflowPage(directory / "mlflow", has_files=not outside)
         with serving(pages, port, page) as shown:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,14 +31,15 @@ from orchestrator.cli.results import print_comparison
 from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
 from orchestrator.history.resume import newest_sweep
-from orchestrator.history.sweeps import ask_to_stop
+from orchestrator.history.stopping import ask_to_stop
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import own_directory
 from orchestrator.home.ownership import check_own
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.report import answer_table
 from orchestrator.report.verdicts.table import HEADER, markdown, over_table, summary
 from orchestrator.report.words.next_step import next_step
-from orchestrator.space.expectations import Expectation, expectations_of
+from orchestrator.space.expectations import expectations_of
+from orchestrator.space.expected_findings import check_expectations, resolve_expectations
 from orchestrator.space.spaces import names, open_space, variant_names, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
@@ -60,8 +60,6 @@ from orchestrator.system.text import counted, duration, listed
 from orchestrator.terminal.briefing import print_plan, print_start
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
-from trainables.contract.arms import as_named
-from trainables.probes.base import BUILT_IN, load_probe
 
 MOST_PLANS = 50
 """Variants whose plans are printed. Each takes about a tenth of a second to simulate."""
@@ -106,9 +104,14 @@ def plan_command(space: SpaceName, options: SizedOptions, json_: Json = False) -
     """
     hardware = hardware_at(None)
     console = Console()
-    has_expected = bool(expectations_of(open_space(space).files[0]))  # They may be about any variant.
+    opened = open_space(space)
+    has_expected = bool(expectations_of(opened.files[0]))  # They may be about any variant.
     specs = load_variants(space, options, hardware, most=None if has_expected else MOST_PLANS)
-    _check_expected(space, options, specs, hardware)
+
+    def load_profile(profile: str) -> list[SweepSpec]:
+        return load_variants(space, replace(options, profile=profile), hardware)
+
+    check_expectations(opened, specs, options.variant, options.overrides, load_profile)
     planned = specs[:MOST_PLANS]
     for spec in planned:
         spec.check_device()
@@ -336,48 +339,6 @@ def _all(profile: str) -> list[str]:
 
 def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experiment:
     space = open_space(name)
-    file = space.files[0]
-    expected = expectations_of(file)
-    if not expected:
-        raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
     choice = choice if space.profiles else replace(choice, profile=None)
     specs = load_variants(name, choice, hardware)
-    resolved = [_resolve(statement, specs, f"{file.source}, expects") for statement in expected]
-    return Experiment(name, choice, tuple(specs), tuple(resolved))
-
-
-def _check_expected(name: str, options: SpaceOptions, specs: Sequence[SweepSpec], hardware: Hardware) -> None:
-    """Check the names in a space's `expects:`. Raises ``UserError`` for a mix, probe or variant that no profile has.
-
-    A plan with other mixes or probes than the file's is not what the statements are about.
-    """
-    space = open_space(name)
-    if any(re.match(r"(mixes|probes|recipes)\b", override) for override in options.overrides):
-        return
-    for statement in expectations_of(space.files[0]):
-        if options.variant is not None and not statement.is_about(options.variant):
-            continue
-        try:
-            _resolve(statement, specs, f"{space.source}, expects")
-        except UserError:
-            chosen = [replace(options, profile=profile) for profile in space.profiles]
-            others = [spec for choice in chosen for spec in load_variants(name, choice, hardware)]
-            _resolve(statement, [*specs, *others], f"{space.source}, expects")
-
-
-def _resolve(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
-    """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
-    mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
-    mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))
-    for name in (mix, control):
-        if name not in ("*", "", *mixes):
-            raise unknown("mix", name, mixes, where=where)
-    if mix == mixes[0] and not expected.than and expected.finds in ("fewer", "no fewer", "higher", "lower"):
-        raise UserError(f"{where}: {mix} is the baseline of the comparison: name another mix")
-    if not any(expected.is_about(spec.variant) for spec in specs):
-        raise unknown("variant", expected.variant, [spec.variant for spec in specs], where=where)
-    probes = [*BUILT_IN, *(load_probe(name).name for spec in specs for name in spec.probes)]
-    for name in expected.probes:
-        if name not in probes:
-            raise unknown("probe", name, dict.fromkeys(probes), where=where)
-    return expected.model_copy(update={"mix": mix, "control": control})
+    return Experiment(name, choice, tuple(specs), resolve_expectations(space, specs))

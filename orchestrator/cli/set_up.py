@@ -22,7 +22,7 @@ from orchestrator.forecast.simulation import compare_searchers
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
-from orchestrator.space.mistakes import InvalidDataError, dotted, parse
+from orchestrator.space.parsing import InvalidDataError, dotted, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
@@ -39,15 +39,15 @@ from trainables.families import BUILT_IN, load_family
 from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 
-WIDTH = 96
-COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
+TEXT_WIDTH = 96
+GRADE_COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
 GENERIC_SIZES = 46
 """Number of sizes from 8 to 256 without a search space."""
 GENERIC_SEEDS = 8
 """Number of seeds without a search space."""
 GENERIC_EXPONENT = 1.75
 """Exponent of size in a run's cost without a search space."""
-NOTE = (
+COLUMN_MEANINGS = (
     "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
     "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
     "contain the truth"
@@ -91,7 +91,7 @@ def doc_command(
         default = f"; by default {entry.default}" if entry.default else ""
         echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
-            echo(textwrap.fill(entry.text.replace("``", "`"), WIDTH, initial_indent="  ", subsequent_indent="  "))
+            echo(textwrap.fill(entry.text.replace("``", "`"), TEXT_WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in probes.items():
         echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
 
@@ -117,7 +117,7 @@ def doctor_command(home: HomeOption = HOME) -> None:
     findings = []
     for finding in examined(checks):
         findings.append(finding)
-        grade = (f"{finding.grade:<6}", COLORS[finding.grade])
+        grade = (f"{finding.grade:<6}", GRADE_COLORS[finding.grade])
         line = Text.assemble(grade, f"{finding.name:<14} {finding.text}")
         if finding.todo:
             line.append(f"\n{'':20} -> {finding.todo}")
@@ -244,7 +244,7 @@ def simulate_command(
         table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")
     console.print(Text(f"simulated sweeps: {truths}, mixes in each: {len(problem.mixes)}", style="bold"))
     console.print(table)
-    console.print(Text(NOTE, style="dim"))
+    console.print(Text(COLUMN_MEANINGS, style="dim"))
 
 
 def _problem(

@@ -22,7 +22,7 @@ OLDEST_COMPUTE = (7, 0)
 """Minimum compute capability for Triton."""
 BF16_UNITS = (8, 0)
 """Minimum compute capability with matrix units for bf16."""
-WIDTHS = (37, 64)
+COMPARED_WIDTHS = (37, 64)
 """Widths to compare: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
 """Largest difference in nats from float32 losses on the CPU. In float32 a GPU sums in another order, as in the tests
@@ -30,7 +30,7 @@ marked gpu. In bf16 each product has a relative error of 2^-8, so losses differ 
 to 0.0009 (float32) and 0.007 (bf16)."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
 """Settings of a step whose activations need far more memory than its parameters."""
-SMALL = 16
+SMALL_SIZE = 16
 """Width of the stacks that share the GPU."""
 LARGE_SIZE = 64
 """Width of the stack that runs out of memory."""
@@ -77,8 +77,8 @@ def device() -> CheckResult:
 
 def compiling(home: Path, on: str = "cuda") -> CheckResult:
     """Compile every step that the other checks need, each in a separate process, one per core."""
-    forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
-    forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
+    forms: list[tuple[int, Sequence[str]]] = [(SMALL_SIZE, ()), (LARGE_SIZE, LARGE_BATCH)]
+    forms += [(width, (f"settings.training.precision={precision}",)) for width in COMPARED_WIDTHS for precision in NEAR]
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside,
@@ -113,7 +113,7 @@ def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
     """Compare losses on the GPU (compiled, padded, a CUDA graph) with the CPU's, at two widths and two precisions."""
     farthest: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
-        for width in WIDTHS:
+        for width in COMPARED_WIDTHS:
             plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
             for precision in NEAR:
                 place = f"{aside}/{precision}-{width}"

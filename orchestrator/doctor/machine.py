@@ -38,7 +38,13 @@ from orchestrator.space.spaces import load_space
 from orchestrator.system.commands import command_line
 from orchestrator.system.environment import private_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.system.permissions import closing, is_of_another, open_words, shared_words, writable_by_others
+from orchestrator.system.permissions import (
+    closing_command,
+    is_of_another,
+    sharing_text,
+    who_can_write_text,
+    writable_by_others,
+)
 from orchestrator.system.text import first_of
 from trainables.transformer.native import missing
 
@@ -47,7 +53,7 @@ R = TypeVar("R")
 GB = 1e9
 DISTRIBUTION = "transition-sweeps"
 """Name of the installed package."""
-RECORD = "mlflow"
+MLFLOW_PACKAGE = "mlflow"
 """Package of MLflow. It may be missing: sweeps then run without that record."""
 LEAST_GB = 0.5
 """Free disk space for a small sweep with its record."""
@@ -64,7 +70,7 @@ WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
 """The training loss must fall below this share of its first value."""
-STARTING = threading.Lock()
+STARTING_PROCESS = threading.Lock()
 """Held while a process starts, because the environment belongs to all threads."""
 
 
@@ -133,7 +139,7 @@ def machine_checks(home: Path) -> list[Check]:
 def place_of_tests(home: Path) -> Path:
     """Return the directory in which the checks train models. It is the home, or a private directory if the home is not
     this user's own, or if another user can write it and could put links there."""
-    return private_directory() if shared_words(home) or why_foreign(home) else home
+    return private_directory() if sharing_text(home) or why_foreign(home) else home
 
 
 def software() -> CheckResult:
@@ -146,8 +152,8 @@ def software() -> CheckResult:
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     needed = metadata.requires(DISTRIBUTION) or []
-    if RECORD not in installed:
-        needed = [requirement for requirement in needed if Requirement(requirement).name != RECORD]
+    if MLFLOW_PACKAGE not in installed:
+        needed = [requirement for requirement in needed if Requirement(requirement).name != MLFLOW_PACKAGE]
     if broken := unmet(needed, installed):
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{versions}; missing, too old or too new: {', '.join(broken)}", todo)
@@ -184,7 +190,7 @@ def machine_part() -> CheckResult:
 def home_directory(home: Path) -> CheckResult:
     """Check the home's owner, its free space, who could replace it, and the time to flush a file."""
     if why := why_foreign(home):
-        text = f"{home} is not listed as a home of yours ({why}), so its sweeps are read-only"
+        text = f"{home} is not in your list of homes ({why}), so its sweeps are read-only"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
     make_home(home, warn=lambda warning: None)  # The result says so.
     free = shutil.disk_usage(home).free / GB
@@ -212,7 +218,7 @@ def _flush(file: IO[bytes]) -> float:
 
 
 @dataclass(frozen=True)
-class Trained:
+class SmallTraining:
     """A small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
 
     losses: tuple[float, ...]
@@ -249,8 +255,8 @@ def files_of_home(home: Path) -> CheckResult:
         text = f"{first_of(things)}. These are not used"
         return wrong(text, "if you did not make them, find out who did; then delete them")
     if place := writable_by_others(home):
-        remedy = "move it to a directory of yours" if is_of_another(place.stat()) else closing(place)
-        return slow(f"{open_words(place)}, so results can be changed", remedy)
+        remedy = "move it to a directory of yours" if is_of_another(place.stat()) else closing_command(place)
+        return slow(f"{who_can_write_text(place)}, so results can be changed", remedy)
     if problems := unreadable_things(Home(home)):
         return slow(first_of(problems), "`sweeps` names each problem and its remedy")
     return ok(f"{home} has no links, no foreign names and no unreadable sweeps")
@@ -264,7 +270,7 @@ def trained(
     *,
     resumed: bool = False,
     gpu_share: float = 1.0,
-) -> Trained:
+) -> SmallTraining:
     """Train the smoke profile's stack of one size to its end, in this process.
 
     If ``resumed``, continue from the checkpoint that an earlier call left in ``place`` after its first evaluation.
@@ -290,14 +296,14 @@ def trained(
         if not resumed and not checkpoint.exists():
             checkpoint.mkdir()
             learner.save(checkpoint)
-    return Trained(tuple(losses), digest.hexdigest()[:16])
+    return SmallTraining(tuple(losses), digest.hexdigest()[:16])
 
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
     with ExitStack() as ends:
         # Until it has the search path of this process, the new one would search the working directory first.
-        with STARTING, _variable("PYTHONSAFEPATH", "1"):
+        with STARTING_PROCESS, _variable("PYTHONSAFEPATH", "1"):
             pool = ends.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
             result = pool.submit(work, *args, **kwargs)
         return result.result(WITHIN_S)
@@ -318,7 +324,7 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 def record(home: Path) -> CheckResult:
     """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
-    if find_spec(RECORD) is None:
+    if find_spec(MLFLOW_PACKAGE) is None:
         text = "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record"
         return slow(text, "install MLflow; `sync` then writes the record from the home")
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.

@@ -28,7 +28,7 @@ from orchestrator.jobs.plan import SweepSetup, stack_id
 from orchestrator.jobs.resources import FULL, Resources, stack_bytes
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
-from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
+from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, Status
 from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
@@ -242,7 +242,7 @@ class StackWorker:
 
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error that caused an exception, or an empty string if training itself raised it."""
-        if message := trouble_words(error, self._setup.directory):
+        if message := machine_error_text(error, self._setup.directory):
             return message
         if isinstance(error, OtherStepError):
             return str(error)
@@ -369,7 +369,7 @@ class StackWorker:
         except Exception as error:
             learner.close()
             is_of_device = is_out_of_memory(error) or lost_device(error) or isinstance(error, OtherStepError)
-            if is_of_device or not is_damage(error) or trouble_in(error) not in (None, errno.EIO):
+            if is_of_device or not is_damage(error) or machine_errno(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
             flaw = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))

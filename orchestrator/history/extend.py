@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.history.journal import Asked, Ended, Journal, recall
-from orchestrator.history.sweeps import Sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from orchestrator.space.runs import IMPORTED, Run

@@ -23,14 +23,13 @@ from orchestrator.home.foreign_files import (
     checked_key,
     checked_moment,
     checked_name,
-    open_plain,
-    own_file,
     parse_json,
     read_bytes,
     typed,
     whole_lines,
 )
 from orchestrator.home.run_files import checked_outcome
+from orchestrator.home.safe_writing import open_plain, own_file
 from orchestrator.jobs.state import State
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
@@ -38,7 +37,7 @@ from orchestrator.system.errors import exception_line
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
-SCHEMA = 2
+JOURNAL_SCHEMA = 2
 """Version of a sweep's files. Raise it when this program can no longer read older ones; home/directories.py says how
 files change without it."""
 MOST_BLOCKS = 50_000
@@ -59,7 +58,7 @@ class Begun:
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
-    schema: int = SCHEMA
+    schema: int = JOURNAL_SCHEMA
     source: str = ""
     version: int = 0
 
@@ -137,7 +136,7 @@ class _Git:
 
 @dataclass(frozen=True)
 class _Environment:
-    """Form of the environment in the first line (history/sweeps.py, :func:`describe_environment`)."""
+    """Form of the environment in the first line (:func:`orchestrator.system.provenance.describe_environment`)."""
 
     versions: dict[str, str] = field(default_factory=dict)
     git: _Git | None = None
@@ -145,17 +144,19 @@ class _Environment:
     platform: str = ""
 
 
-PLAIN: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
+PLAIN_ENTRIES: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
     entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Broken, Answered)
 }
 """Entries whose fields are all JSON values, by kind."""
-Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
+JournalEntry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 
 @dataclass(frozen=True)
 class Memory:
-    """State of a sweep on disk. Only :func:`~orchestrator.history.sweeps.recall_sweep` reads its runs. Without them,
-    ``state`` does not tell a sweep whose runs all failed from an interrupted one.
+    """State of a sweep on disk.
+
+    Only :func:`~orchestrator.history.known_runs.recall_sweep` reads the sweep's runs. Without them, ``state`` is
+    "interrupted" even if all runs have failed.
 
     Attributes:
         ended: Runs of the sweep, each once, in the order in which they ended.
@@ -204,7 +205,7 @@ class Journal(io.FileIO):
         super().__init__(own_file(path), "a", opener=open_plain)
         self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
         line, before = to_line(entry), self.seek(0, os.SEEK_END)
         try:
@@ -216,7 +217,7 @@ class Journal(io.FileIO):
             raise
 
 
-def read_journal(path: Path) -> Iterator[Entry | str]:
+def read_journal(path: Path) -> Iterator[JournalEntry | str]:
     """Yield the lines of a journal, except an incomplete last line: an entry, or a message for a damaged line."""
     for number, line in enumerate(whole_lines(path), start=1):
         body, _, checksum = line.rpartition(CHECKSUM)
@@ -233,7 +234,7 @@ def recall(files: SweepDirectory) -> Memory:
     return memory_of(files, list(read_journal(files.journal)))
 
 
-def memory_of(files: SweepDirectory, lines: Sequence[Entry | str]) -> Memory:
+def memory_of(files: SweepDirectory, lines: Sequence[JournalEntry | str]) -> Memory:
     """Return the state of a sweep, without its runs, from the lines of its journal."""
     entries = [line for line in lines if not isinstance(line, str)]
     damaged = [line for line in lines if isinstance(line, str)]
@@ -259,7 +260,7 @@ def read_request(values: Mapping[str, Any]) -> Request:
     return checked
 
 
-def to_line(entry: Entry) -> bytes:
+def to_line(entry: JournalEntry) -> bytes:
     """Return an entry as a line that ends with its checksum."""
     values: dict[str, Any] = {"kind": type(entry).__name__.lower()}
     if isinstance(entry, Ended):
@@ -276,7 +277,7 @@ def to_line(entry: Entry) -> bytes:
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
-def _from_json(values: dict[str, Any]) -> Entry:
+def _from_json(values: dict[str, Any]) -> JournalEntry:
     kind = values.pop("kind")
     if kind == "ended":
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
@@ -286,8 +287,8 @@ def _from_json(values: dict[str, Any]) -> Entry:
     if kind == "asked":
         blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])
         return Asked(tuple(blocks), checked_moment(values["at"]))
-    if kind in PLAIN:
-        entry = typed(PLAIN[kind], values)
+    if kind in PLAIN_ENTRIES:
+        entry = typed(PLAIN_ENTRIES[kind], values)
         checked_moment(entry.at)
         if isinstance(entry, Begun) and entry.environment:
             typed(_Environment, entry.environment)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from orchestrator.history.journal import Ended, Journal, Memory, recall
-from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.runs import Run

@@ -16,14 +16,13 @@ from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
     checked_path,
-    open_to_append,
-    own_path,
     parse_json,
     read_bytes,
     read_json,
     typed,
     whole_lines,
 )
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.jobs.plan import Job, Member, Stack
 from orchestrator.system.files import (

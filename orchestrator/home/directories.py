@@ -1,16 +1,16 @@
 """Directories of a home and its sweeps: paths, the lock of a driver, and requests to stop.
 
-Files of a home have no version each. Give a new field a default that says what older files meant without it, and write
-it only if it has another value: older files then stay complete, and most new ones are as before. Readers are strict in
-the other direction. An older program refuses a specification with an unknown field, ignores such a line of a journal,
-and deletes a run with such an outcome as damaged and trains it again. A checkpoint is worth only its training time: if
-a learner cannot read one, it is dropped, and its runs begin at step 0.
+The files of a home have no version numbers. Give a new field a default that has the meaning of its absence in older
+files, and write the field only if it has another value. Then older files stay complete, and most new files do not
+change. Readers are strict in the other direction: an older program refuses a specification with an unknown field,
+ignores a journal's line with one, and deletes a run with such an outcome as damaged and trains it again. A checkpoint
+is worth only its training time. If a learner cannot read it, it is dropped, and its runs begin at step 0.
 
-A change that no default can express needs another name of the file or, if it concerns what was trained, another key of
-the run: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``SCHEMA`` in
-history/journal.py, which is in the first line of every journal: such a sweep is refused in a line, and its runs are
-still found by key. ``tests/home/test_older_homes.py`` reads the homes of earlier versions. Archives and exported
-answers travel between versions of the program, so each has a version of its own.
+If no default can express a change, give the file another name. If the change concerns what was trained, give the run
+another key: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``JOURNAL_SCHEMA`` in
+history/journal.py, which is in the first line of every journal. Such a sweep is refused with a message, and its runs
+are still found by key. ``tests/home/test_older_homes.py`` reads the homes of earlier versions. Archives and exported
+answers travel between versions of the program, so each has its own version number.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import SWEEP_NAME_PATTERN, open_file, parse_json, whole_lines
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file
 from orchestrator.system.machine_errors import is_damage
 
-ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
+SWEEP_ID_END = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 """Error numbers for a file system without locks, such as NFS without its lock service."""
@@ -39,7 +40,7 @@ LOCK_WAIT_S = 0.5
 """Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` also takes the lock briefly."""
 AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
 """Time in a line of a journal."""
-LAST_LINES = 4096
+JOURNAL_TAIL_BYTES = 4096
 """Bytes at the end of a journal that are read for its time."""
 DATABASE = "mlflow.db"
 """MLflow's database in a home, next to the directory of its files."""
@@ -48,7 +49,7 @@ LINES = "runs.jsonl"
 PROBES = "probes"
 """Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
 checksums, because a later result of the same probe replaces them."""
-IMPORTED = ".imported"
+IMPORTED_MARK = ".imported"
 """Mark of a run or a sweep that came with an archive, perhaps of another user. An archive has no hidden files, so its
 author cannot set or remove it."""
 
@@ -70,7 +71,7 @@ class SweepDirectory:
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
-        self.imported = directory / IMPORTED
+        self.imported = directory / IMPORTED_MARK
         """Mark of a sweep that came with an archive, or was continued from one."""
         self._lock = directory / "driver.lock"
         self._stop_requests = directory / "stop.jsonl"
@@ -173,12 +174,14 @@ class Home:
         directory of sweeps cannot be read.
         """
         self.check_links()
-        journals = [path / "journal.jsonl" for path in entries(self.root / "sweeps") if NAME.fullmatch(path.name)]
+        journals = [
+            path / "journal.jsonl" for path in entries(self.root / "sweeps") if SWEEP_NAME_PATTERN.fullmatch(path.name)
+        ]
         readable = [path for path in journals if is_directory(path.parent) and may_be_file(path)]
 
         def newest(path: Path) -> tuple[bool, str, list[str]]:
             name = path.parent.name
-            return ID.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
+            return SWEEP_ID_END.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
 
         return [path.parent.name for path in sorted(readable, key=newest, reverse=True)]
 
@@ -190,7 +193,7 @@ def last_written(journal: Path) -> str:
         with open_file(journal) as file:
             size = os.fstat(file.fileno()).st_size
             written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC).isoformat(timespec="seconds")
-            file.seek(max(0, size - LAST_LINES))
+            file.seek(max(0, size - JOURNAL_TAIL_BYTES))
             times = AT.findall(file.read())
     except (OSError, ValueError, OverflowError):
         return ""

@@ -22,7 +22,7 @@ BESIDE = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite reads next to a database."""
 NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names another file (SQLite's file format, section 3)."""
-WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
+DEFINITION_WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
 """A word or a sign of a definition, without the quotes around names."""
 OWN_TABLES = ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
 """Tables that SQLite itself makes, such as those of ``ANALYZE``."""
@@ -72,4 +72,4 @@ def schema_of(connection: sqlite3.Connection) -> Schema:
         for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
     ]
     others = [(name, sql) for name, sql in rows if not (name in OWN_TABLES and sql.startswith(f"CREATE TABLE {name}("))]
-    return frozenset((name, " ".join(sorted(WORD.findall(sql)))) for name, sql in others)
+    return frozenset((name, " ".join(sorted(DEFINITION_WORD.findall(sql)))) for name, sql in others)

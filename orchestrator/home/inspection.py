@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.foreign_database import open_database
-from orchestrator.home.foreign_files import KEY, NAME, is_hole
+from orchestrator.home.foreign_files import KEY_PATTERN, SWEEP_NAME_PATTERN, is_hole
 from orchestrator.system.files import is_directory, is_file
 
 RECORD_ID = "[0-9a-f]" * 32
@@ -39,7 +39,7 @@ def _odd_files(home: Home) -> Iterator[str]:
 
 
 def _odd_names(home: Home) -> Iterator[str]:
-    for folder, pattern in ((home.root / "sweeps", NAME), (home.runs, KEY)):
+    for folder, pattern in ((home.root / "sweeps", SWEEP_NAME_PATTERN), (home.runs, KEY_PATTERN)):
         for path in sorted(folder.iterdir()) if is_directory(folder) else ():
             if not path.name.startswith(".") and is_directory(path) and not pattern.fullmatch(path.name):
                 yield f"{str(path)!r} has a name that no {folder.name.removesuffix('s')} has"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.home.directories import NO_LOCKS, Home
-from orchestrator.home.ownership import ID, check_own, is_home, list_as_own
+from orchestrator.home.ownership import HOME_ID_FILE, check_own, is_home, list_as_own
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import closing, places_of_others
+from orchestrator.system.permissions import closing_command, places_of_others
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def check_link(root: Path) -> None:
 
     A project from elsewhere can contain a link with the name of the default home.
     """
-    if root.is_symlink() and not is_home(root) and any(entry.name != ID for entry in root.iterdir()):
+    if root.is_symlink() and not is_home(root) and any(entry.name != HOME_ID_FILE for entry in root.iterdir()):
         target = root.resolve()
         raise UserError(
             f"{root} is a link to {target}, which has other files and is not a home yet: give `--home "
@@ -58,7 +58,7 @@ def exchange_warning(root: Path) -> str:
         return ""
     return (
         f"everyone can write to {place}, so other users can replace {root}: remove that permission "
-        f"({closing(place, 'o')}), or set the sticky bit ({closing(place, '', '+t')})"
+        f"({closing_command(place, 'o')}), or set the sticky bit ({closing_command(place, '', '+t')})"
     )
 
 

@@ -20,15 +20,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.foreign_files import (
-    checked_key,
-    checked_moment,
-    open_file,
-    own_directory,
-    read_bytes,
-    read_json,
-    typed,
-)
+from orchestrator.home.foreign_files import checked_key, checked_moment, open_file, read_bytes, read_json, typed
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.home.seals import flaw_of
 from orchestrator.system.errors import exception_line
 from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
@@ -49,9 +42,9 @@ DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
 """Errors for a damaged file of weights. The last is for a type of numbers that numpy lacks."""
 
 
-MOST_STEPS = 1e15
+MOST_RUN_STEPS = 1e15
 """Largest number of steps, and of seconds, of a run."""
-MOST_ARRAY_BYTES, MOST_RATIO = 256 << 20, 100
+MOST_ARRAY_BYTES, MOST_ARRAY_RATIO = 256 << 20, 100
 """Largest content of a file of arrays: these bytes, or this many times its size."""
 
 
@@ -95,9 +88,9 @@ def checked_outcome(values: Any) -> Outcome:
     scores += [share for point in outcome.curve for share in point.accuracy.values()]
     if not all(0 <= score <= 1 for score in scores):
         raise ValueError("an accuracy is not between 0 and 1")
-    if not 0 <= outcome.steps <= MOST_STEPS or not 0 <= outcome.measures.get("seconds", 0.0) <= MOST_STEPS:
+    if not 0 <= outcome.steps <= MOST_RUN_STEPS or not 0 <= outcome.measures.get("seconds", 0.0) <= MOST_RUN_STEPS:
         raise ValueError("the number of steps or seconds is impossible")
-    if any(not 0 <= point.step <= MOST_STEPS for point in outcome.curve):
+    if any(not 0 <= point.step <= MOST_RUN_STEPS for point in outcome.curve):
         raise ValueError("the learning curve has an impossible step")
     if outcome.status is not Status.FAILED and outcome.accuracy.keys() != outcome.floor.keys():
         raise ValueError("accuracy and floor are of different tasks")
@@ -186,6 +179,13 @@ def read_results(directory: Path) -> dict[str, ProbeResult]:
     return results
 
 
+def failed_probes(outcome: Outcome, directory: Path) -> list[ProbeResult]:
+    """Return the results of probes that failed on a run with this outcome. Only finished runs are probed."""
+    if outcome.status is not Status.FINISHED:
+        return []
+    return [result for result in read_results(directory).values() if result.error]
+
+
 def numbers_of(directory: Path) -> dict[str, float]:
     """Return the numbers of all probes of a run, named ``probe/PROBE/NUMBER``."""
     return {
@@ -214,7 +214,7 @@ def open_arrays(path: Path) -> Any:
     than a file of this size can plausibly contain."""
     with zipfile.ZipFile(open_file(path)) as archive:
         members = archive.infolist()
-    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_RATIO * path.stat().st_size):
+    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_ARRAY_RATIO * path.stat().st_size):
         raise ValueError(f"{path.name} has more content than can be read")
     if not all(member.filename.endswith(".npy") for member in members):
         raise ValueError(f"{path.name} has a file that is not an array")

@@ -7,7 +7,8 @@ import zlib
 from pathlib import Path
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.foreign_files import checked_path, open_file, own_directory, read_json
+from orchestrator.home.foreign_files import checked_path, open_file, read_json
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.system.files import is_directory, is_file
 from orchestrator.system.machine_errors import is_damage
 

@@ -21,16 +21,18 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.home.directories import DATABASE
+from orchestrator.home.ownership import homes_list, is_home, trust_home
 from orchestrator.system.commands import command_line
+from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
-from orchestrator.system.permissions import closing_words, open_words, writable_by_others
+from orchestrator.system.permissions import closing_text, who_can_write_text, writable_by_others
 from trainables.contract.user_code import PRODUCT, PROGRAM, import_from, is_installed, module_file, offer
 from trainables.contract.user_code import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
@@ -44,13 +46,13 @@ MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
 """Files in the directories of sweeps and runs, by the name of the directory above."""
 IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"^[0-9a-f]{16}$")}
 """Patterns of the names of these directories, for those that lack the file."""
-RECORD = re.compile(r"^[0-9a-f]{32}$")
+RECORD_ID = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
 OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide what is run, and with which values."""
 
 
-class Trusted(NamedTuple):
+class TrustEntry(NamedTuple):
     """A folder, and the module or package in it that this user has run, or "" for every module in the folder."""
 
     folder: Path
@@ -67,7 +69,7 @@ def list_path() -> Path:
     return own_list("folders.jsonl")
 
 
-def trusted_code() -> list[Trusted]:
+def trusted_code() -> list[TrustEntry]:
     """Return the code that this user has named, the latest first. A list that others could write does not count."""
     named = []
     for value in read_list(list_path()):
@@ -76,7 +78,7 @@ def trusted_code() -> list[Trusted]:
                 named.append((folder, ""))
             case [str(folder), str(top)] if top:
                 named.append((folder, top))
-    usable = [Trusted(Path(folder), top) for folder, top in named if os.path.isabs(folder) and "\0" not in folder]
+    usable = [TrustEntry(Path(folder), top) for folder, top in named if os.path.isabs(folder) and "\0" not in folder]
     return list(dict.fromkeys(reversed(usable)))
 
 
@@ -94,9 +96,37 @@ def trust(folder: Path, top: str = "") -> None:
     """Add a folder to this user's list, or only the module or package ``top`` in it. Raises ``OSError`` if the list
     cannot be written."""
     folder, path = folder.resolve(), list_path()
-    if not {Trusted(folder), Trusted(folder, top)}.isdisjoint(trusted_code()):
+    if not {TrustEntry(folder), TrustEntry(folder, top)}.isdisjoint(trusted_code()):
         return
     add_to_list(path, [str(folder), top] if top else str(folder))
+
+
+def trust_directory(directory: Path, warn: Callable[[str], object]) -> str:
+    """List a home as this user's own, or allow sweeps to import code from any other directory.
+
+    Args:
+        directory: An absolute path.
+        warn: Called with a message if other users can write the home.
+
+    Returns:
+        A message about the directory.
+
+    Raises:
+        UserError: If the directory is missing, or its code would not be imported anyway.
+    """
+    if not directory.is_dir():
+        raise UserError(f"{directory} is not a directory: name a home, or a folder with the module of a family")
+    if is_home(directory) or not any(directory.iterdir()):  # An empty directory has no code, and can become a home.
+        if warning := trust_home(directory):
+            warn(warning)
+        return f"{directory} is now listed as your home in {homes_list()}. Sweeps import no code from it"
+    if is_in_sweep(directory):
+        raise UserError(f"{directory} is part of a home, from which no code is imported: copy the code elsewhere")
+    if open_place := writable_by_others(directory):
+        remedy = closing_text(open_place, "move the code to a folder of yours")
+        raise UserError(f"{who_can_write_text(open_place)}, so it is not imported from: {remedy}")
+    trust(directory)
+    return f"sweeps may now import code from {directory}; {list_path()} lists all such folders"
 
 
 def scripts_path() -> Path:
@@ -168,7 +198,7 @@ def _is_part_of_home(place: Path) -> bool:
     above = place.parent.name
     if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
         return True
-    if RECORD.search(place.name) is not None and place.parent.parent.name == "artifacts":
+    if RECORD_ID.search(place.name) is not None and place.parent.parent.name == "artifacts":
         return True
     return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 
@@ -253,7 +283,7 @@ def _refusal(file: Path, folder: Path, home: Path) -> str:
         if is_in_sweep(place.parent):
             return f"{place} is part of a home, and what is in a home is data"
         if open_place := writable_by_others(place):
-            return f"{open_words(open_place)}: {closing_words(open_place, 'move the code to a folder of yours')}"
+            return f"{who_can_write_text(open_place)}: {closing_text(open_place, 'move the code to a folder of yours')}"
     return ""
 
 

@@ -55,9 +55,9 @@ from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
 """Numbers not logged under these names: they identify the run, or are logged once for each task."""
-SIZES = ("transition", "low", "high")
-METRICS = (
-    *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
+SIZE_METRICS = ("transition", "low", "high")
+TRANSITION_METRICS = (
+    *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZE_METRICS),
     *("evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
     *("runs", "diverged", "failed", "asymptote", "p_levels_off", "p_above", "p_below"),
 )
@@ -162,9 +162,9 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
     spec = sweep.spec
     transition = mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
-    metrics = _metrics(target, METRICS)
+    metrics = _metrics(target, TRANSITION_METRICS)
     for row in others:
-        metrics |= _metrics(row, SIZES, f"/{mlflow_name(row.task.task)}")
+        metrics |= _metrics(row, SIZE_METRICS, f"/{mlflow_name(row.task.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,
@@ -238,7 +238,7 @@ def _curve_parameters(answer: Answer, mix: MixAnswer) -> list[Sample]:
         for name, estimate in vars(parameters).items()
         for suffix, value in (("", estimate.value), ("_low", estimate.low), ("_high", estimate.high))
     }
-    return [Sample(name, value) for name, value in values.items() if name not in METRICS]
+    return [Sample(name, value) for name, value in values.items() if name not in TRANSITION_METRICS]
 
 
 def _evidence(mix: MixAnswer) -> list[Sample]:

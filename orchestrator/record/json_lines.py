@@ -19,7 +19,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.foreign_files import open_to_append, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import parse_json, whole_lines
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.jobs.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.system.files import is_file, locked, replace_whole

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.home.foreign_database import open_database
 from orchestrator.record.mlflow_store import Store, store_errors
-from orchestrator.record.mlflow_views import PREFIX, RUNS, TRANSITIONS, address_of
+from orchestrator.record.mlflow_views import RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of
 from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"
@@ -24,7 +24,7 @@ END_S = 5.0
 """Seconds for MLflow's server to end by itself. On a busy machine it took more than a minute."""
 
 
-ALL = f"#/experiments?{TRAINING}"
+ALL_EXPERIMENTS = f"#/experiments?{TRAINING}"
 """Address of the list of experiments, after that of MLflow's page."""
 # As MLflow's client returns them: without its trash, and the newest first.
 SWEEPS = """
@@ -52,7 +52,7 @@ def places(store: Store, page: str) -> dict[str, dict[str, str]]:
     assert store.database is not None, "a server has a page of its own"
     with store_errors(store), open_database(store.database) as connection:
         tags_of: defaultdict[int, set[str]] = defaultdict(set)
-        for experiment, tag in connection.execute(VIEWS, [f"{PREFIX}{view}" for view in (TRANSITIONS, RUNS)]):
+        for experiment, tag in connection.execute(VIEWS, [f"{VIEW_TAG_PREFIX}{view}" for view in (TRANSITIONS, RUNS)]):
             tags_of[experiment].add(tag)
         sweeps = connection.execute(SWEEPS).fetchall()
     links = {}

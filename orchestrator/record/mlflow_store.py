@@ -18,18 +18,19 @@ from urllib.parse import unquote, urlsplit
 
 from orchestrator.home.directories import DATABASE
 from orchestrator.home.foreign_database import Schema, open_database, schema_of
-from orchestrator.home.foreign_files import checked_key, own_directory, own_path
+from orchestrator.home.foreign_files import checked_key
+from orchestrator.home.safe_writing import own_directory, own_path
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, write_whole
-from orchestrator.system.permissions import shared_words
+from orchestrator.system.permissions import sharing_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-VARIABLE = "MLFLOW_TRACKING_URI"
+URI_VARIABLE = "MLFLOW_TRACKING_URI"
 LEFTOVERS = ("-wal", "-shm", "-journal")
 """Endings of the files in which SQLite keeps changes that a database does not have yet."""
 ARTIFACTS = "artifacts"
@@ -39,11 +40,13 @@ QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Loggers of MLflow that report migrations, or errors that are also raised."""
 RUNS_A_PAGE = 10_000
 """Runs in one answer of a store; MLflow allows at most 50,000."""
-LONGEST = 400
+LONGEST_REASON = 400
 """Maximum number of characters of an error in a message."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 """Pattern of MLflow's ids of runs."""
-REBUILD = "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
+REBUILD_REMEDY = (
+    "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
+)
 """Remedy for a database."""
 PROXIED = ("mlflow-artifacts", "http", "https")
 """Schemes of addresses at which MLflow signs in with this user's login."""
@@ -87,7 +90,7 @@ class Store:
                 raise ValueError(f"{run_id!r:.80} is not the id of a record")
             return own_directory(self.artifacts, checked_key(experiment, "name"), run_id)
         except ValueError as error:
-            raise StoreError(f"the MLflow store {self.shown} cannot be trusted: {error}. {REBUILD}") from error
+            raise StoreError(f"the MLflow store {self.shown} cannot be trusted: {error}. {REBUILD_REMEDY}") from error
 
     def location_of(self, experiment: str) -> str | None:
         """Return the URI of a new experiment's artifacts, or None if a server decides."""
@@ -97,12 +100,12 @@ class Store:
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     """Return the store in ``MLFLOW_TRACKING_URI``, by default a database in ``home``. Raises :class:`UserError` for a
     URI of another kind, and for a path that MLflow would change."""
-    uri = environment.get(VARIABLE, "").strip()
+    uri = environment.get(URI_VARIABLE, "").strip()
     if uri.startswith(("http://", "https://")):
         return Store(uri)
     if uri and not uri.startswith(SQLITE):
         raise UserError(
-            f"{VARIABLE} is {_without_login(uri)!r}, which cannot store sweeps. Allowed: http(s)://host:port of an "
+            f"{URI_VARIABLE} is {_without_login(uri)!r}, which cannot store sweeps. Allowed: http(s)://host:port of an "
             f"MLflow server, sqlite:////absolute/path/{DATABASE}. Unset it to keep the record in the home."
         )
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
@@ -138,12 +141,12 @@ def _check_database(store: Store, database: Path) -> None:
             connection.execute("BEGIN IMMEDIATE")
             schema = schema_of(connection)
     except (OSError, ValueError, sqlite3.Error) as error:
-        raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD}") from error
+        raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD_REMEDY}") from error
     if schema and not store.is_named and (others := schema ^ _expected_schema()):
         names = ", ".join(sorted({name for name, _ in others})[:3])
         raise StoreError(
             f"the MLflow store {store.shown} has other tables than those of MLflow {version('mlflow')} ({names}). "
-            f"{REBUILD}"
+            f"{REBUILD_REMEDY}"
         )
 
 
@@ -154,12 +157,12 @@ def check_owner(store: Store) -> None:
     database = store.database
     if database is None or store.is_named or not database.parent.is_dir():
         return
-    if not (words := shared_words(database.parent)):
+    if not (words := sharing_text(database.parent)):
         return
     raise StoreError(
         f"{database.parent} {words}, who could replace {database.name} while MLflow uses it. Record elsewhere: "
-        f"--record jsonl, or {VARIABLE} with a database of yours or a server. If you trust them, "
-        f"{VARIABLE}={SQLITE}{database}"
+        f"--record jsonl, or {URI_VARIABLE} with a database of yours or a server. If you trust them, "
+        f"{URI_VARIABLE}={SQLITE}{database}"
     )
 
 
@@ -215,7 +218,7 @@ def _artifacts_of(location: str, levels: int) -> str:
     inner = path.parts[-levels:]
     is_usual = location.startswith("file:///") and ".." not in inner and len(path.parts) > levels + 1
     folder = path.parents[levels - 1] if is_usual else path
-    return str(folder) if is_usual and folder.name == ARTIFACTS else location[:LONGEST]
+    return str(folder) if is_usual and folder.name == ARTIFACTS else location[:LONGEST_REASON]
 
 
 def _is_same(folder: str, artifacts: Path) -> bool:
@@ -235,9 +238,9 @@ def store_errors(store: Store) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
-        reason = _without_login(line.rpartition("Caused by ")[2])[:LONGEST]
+        reason = _without_login(line.rpartition("Caused by ")[2])[:LONGEST_REASON]
         remedy = (
-            f". {REBUILD}"
+            f". {REBUILD_REMEDY}"
             if store.database
             else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
         )

@@ -22,7 +22,7 @@ from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from orchestrator.home.foreign_files import open_plain, own_directory, own_file
+from orchestrator.home.safe_writing import open_plain, own_directory, own_file
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_store import (
     Store,
@@ -43,11 +43,11 @@ from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
-NOTE = "mlflow.note.content"
+NOTE_TAG = "mlflow.note.content"
 """Tag that MLflow's page shows as a description."""
-KIND = "mlflow.experimentKind"
+KIND_TAG = "mlflow.experimentKind"
 """Tag by which MLflow's page distinguishes training runs from traces of language models."""
-DIGEST = "digest"
+DIGEST_TAG = "digest"
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
 METRICS_A_CALL = 900
 """Metrics per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
@@ -89,7 +89,7 @@ class MlflowTracker(Tracker):
             run_id = self._sweeps.get(sweep.sweep) or self._open(sweep).info.run_id
             end_ms = _ms(answer.ended)
             self._fill(answer, run_id, end_ms, end_ms)
-            tags = {**answer.tags, NOTE: answer.note}
+            tags = {**answer.tags, NOTE_TAG: answer.note}
             self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
             self._client.set_terminated(run_id, ENDINGS[state], end_ms)
 
@@ -118,7 +118,7 @@ class MlflowTracker(Tracker):
         self._fill(replace(sweep, params=missing), run.info.run_id, run.info.start_time, run.info.start_time)
         nested: dict[tuple[str, str], NestedRuns] = defaultdict(dict)
         for other in runs:
-            digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
+            digest = other.data.tags.get(DIGEST_TAG, "") if other.info.status in ENDINGS.values() else ""
             nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest
         self._sweeps[sweep.sweep] = run.info.run_id
         self._nested[sweep.sweep] = nested
@@ -137,7 +137,7 @@ class MlflowTracker(Tracker):
         if not same:
             end_ms = _ms(record.ended)
             start_ms = end_ms - int(record.seconds * 1000)
-            same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST: record.digest}, start_ms).info.run_id
+            same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST_TAG: record.digest}, start_ms).info.run_id
             with tempfile.TemporaryDirectory() as place:
                 pictures = try_to_draw("a figure of the record", partial(record.draw, Path(place)), _warn_once)
                 files = {**(pictures or {}), **record.files}
@@ -147,7 +147,7 @@ class MlflowTracker(Tracker):
         held[same] = mine, record.digest
 
     def _create(self, record: Content, tags: dict[str, str], start_ms: int) -> Run:
-        all_tags = {**record.tags, **tags, NOTE: record.note}
+        all_tags = {**record.tags, **tags, NOTE_TAG: record.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in all_tags.items()}
         return self._client.create_run(self._experiment(record).experiment_id, start_ms, shortened, record.name)
 
@@ -193,7 +193,7 @@ class MlflowTracker(Tracker):
             if experiment is None:
                 # The first record of a group is always a sweep's. If another sweep creates the experiment first, the
                 # recorder tries again.
-                tags = {NOTE: record.tags.get("question", ""), KIND: "custom_model_development"}
+                tags = {NOTE_TAG: record.tags.get("question", ""), KIND_TAG: "custom_model_development"}
                 experiment = self._client.get_experiment(
                     self._client.create_experiment(name, self.store.location_of(name), tags)
                 )

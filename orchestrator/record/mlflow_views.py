@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-PREFIX = "mlflow.sharedViewState."
+VIEW_TAG_PREFIX = "mlflow.sharedViewState."
 """Prefix of the tags that MLflow's page reads as views."""
-KEY = "viewStateShareKey"
+VIEW_PARAMETER = "viewStateShareKey"
 """Parameter of an address that opens a view."""
 TRANSITIONS = "orchestrator-transitions"
 """Id of the view of transitions."""
@@ -41,7 +41,7 @@ RUN_COLUMNS = (
     *("params.`mix`", "params.`{axis}`", "params.`seed`", "metrics.`test_accuracy/{target}`"),
     *("metrics.`parameters`", "metrics.`steps`", "tags.`status`", "tags.`sweep`"),
 )
-WIDTHS = {
+COLUMN_WIDTHS = {
     "attributes.`Run Name`": 220,
     "metrics.`transition`": 95,
     "metrics.`low`": 80,
@@ -61,8 +61,10 @@ def views(axis: str, target: str) -> dict[str, str]:
     """Return the tags of an experiment whose runs have this size axis and target, by name."""
     runs = [column.format(axis=axis, target=target) for column in RUN_COLUMNS]
     return {
-        f"{PREFIX}{TRANSITIONS}": _view("Transitions", 2, ROWS[TRANSITIONS] | _table(TRANSITION_COLUMNS) | _charts()),
-        f"{PREFIX}{RUNS}": _view("Runs", 1, ROWS[RUNS] | _table(runs)),
+        f"{VIEW_TAG_PREFIX}{TRANSITIONS}": _view(
+            "Transitions", 2, ROWS[TRANSITIONS] | _table(TRANSITION_COLUMNS) | _charts()
+        ),
+        f"{VIEW_TAG_PREFIX}{RUNS}": _view("Runs", 1, ROWS[RUNS] | _table(runs)),
     }
 
 
@@ -76,8 +78,8 @@ def outdated(views: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, str
 def address_of(view: str, tags: Collection[str]) -> str:
     """Return the parameters of an address that opens a view of the experiment with these tags, or the same rows without
     the view's columns if an earlier version of this program recorded it."""
-    if f"{PREFIX}{view}" in tags:
-        return f"{KEY}={view}"
+    if f"{VIEW_TAG_PREFIX}{view}" in tags:
+        return f"{VIEW_PARAMETER}={view}"
     return urlencode(ROWS[view] | {"orderByAsc": "true"}, quote_via=quote)
 
 
@@ -100,7 +102,7 @@ def _table(columns: Sequence[str]) -> dict[str, Any]:
     return {
         "selectedColumns": list(columns),
         "columnOrder": [*FIXED, *columns, *LAST],
-        "columnWidths": {name: width for name, width in WIDTHS.items() if name in (*FIXED, *columns)},
+        "columnWidths": {name: width for name, width in COLUMN_WIDTHS.items() if name in (*FIXED, *columns)},
         "runsHiddenMode": "FIRST_20_RUNS",
     }
 

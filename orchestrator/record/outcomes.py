@@ -12,7 +12,7 @@ from orchestrator.report.rows import MEASURE
 from orchestrator.space.settings import flatten, plain_value
 from trainables.base import Outcome
 
-LONGEST_NAME = 250
+LONGEST_METRIC_NAME = 250
 """Longest name of a metric or parameter in MLflow."""
 
 
@@ -31,7 +31,7 @@ def curve_samples(outcome: Outcome) -> list[Sample]:
 
 def mlflow_name(text: str) -> str:
     """Return a name that MLflow accepts for a metric or parameter: ``add.prod`` for ``add+prod``."""
-    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_NAME]
+    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_METRIC_NAME]
 
 
 def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.ownership import check_own
 from orchestrator.record.choice import opener
 from orchestrator.record.mlflow_store import (
     ARTIFACTS,
-    VARIABLE,
+    URI_VARIABLE,
     check,
     check_owner,
     choose,
@@ -29,7 +30,7 @@ from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
 from orchestrator.system.text import counted
 
-FORMER = "former-store-"
+FORMER_STORE_PREFIX = "former-store-"
 """Prefix of the directory to which an old store is moved."""
 
 
@@ -69,14 +70,14 @@ def rebuild(root: Path, console: Console) -> None:
     store = choose(home.root)
     if store.database != home.root / DATABASE:
         raise UserError(
-            f"--rebuild rebuilds the store in {home.root}, but {VARIABLE} is {store.shown}. Start it with "
+            f"--rebuild rebuilds the store in {home.root}, but {URI_VARIABLE} is {store.shown}. Start it with "
             "an empty database and run `sync`, or unset the variable."
         )
     check_owner(store)
     for sweep_id in home.sweep_ids():
         home.sweep(sweep_id).check_free()
     if old := [*home.root.glob(f"{DATABASE}*"), *home.root.glob(ARTIFACTS)]:
-        aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
+        aside = Path(tempfile.mkdtemp(prefix=FORMER_STORE_PREFIX, dir=home.root))
         for path in old:
             path.rename(aside / path.name)
         console.out(f"the old store was moved to {aside}; delete it when you no longer need it", highlight=False)
@@ -102,7 +103,7 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
         records.run_ended(run)
     answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
     directory = sweep.files.directory
-    files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    files = [*sorted(directory.glob(f"{Path(FIGURE_FILE).stem}.*")), *directory.glob(REPORT_FILE)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
     records.end(answered, memory.state, files)
     return len(memory.ended)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
-ANSWER_S = 120.0
+MLFLOW_ANSWER_S = 120.0
 """Seconds to wait for MLflow."""
-MOST_BYTES = 1 << 20
+LONGEST_BODY = 1 << 20
 """Maximum length of a request's body. Queries and annotations are short."""
 READS = re.compile(
     r"graphql|ajax-api/\d\.0/mlflow/(runs|experiments|logged-models|datasets|traces|registered-models|model-versions"
@@ -28,14 +28,14 @@ ANNOTATES = re.compile(
 )
 """Changes of names, notes and tags, and MLflow's trash. No other change is passed on: a new experiment could name any
 folder of this user as the place of its files, and uploads could then write there."""
-PASSED = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since", "range")
+PASSED_HEADERS = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since", "range")
 """Headers of a request that MLflow receives. ``Origin`` is missing, so MLflow never allows another origin."""
-RETURNED = (
+RETURNED_HEADERS = (
     *("content-type", "content-length", "content-encoding", "content-disposition", "content-range"),
     *("cache-control", "etag", "last-modified"),
 )
 """Headers of MLflow's answer that the browser receives."""
-PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
+REQUEST_PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
 """Pattern of paths. MLflow would also decode ``%67et-artifact``, and skip doubled slashes."""
 FILES = re.compile(r"get-artifact|ajax-api/2\.0/mlflow/artifacts/list")
 """Addresses of files of a run."""
@@ -52,7 +52,7 @@ PAGES = re.compile(r"(static-files/.*)?")
 
 class _UnixConnection(HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=ANSWER_S)
+        super().__init__("localhost", timeout=MLFLOW_ANSWER_S)
         self._path = path
 
     def connect(self) -> None:
@@ -73,7 +73,7 @@ class MlflowPage:
     ) -> HTTPResponse | None:
         """Return MLflow's answer, or None while it starts."""
         connection = _UnixConnection(self.socket)
-        passed = {name: value for name, value in headers.items() if name.lower() in PASSED}
+        passed = {name: value for name, value in headers.items() if name.lower() in PASSED_HEADERS}
         try:
             connection.request(method, f"/{path}{'?' if query else ''}{query}", body or None, passed)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -84,7 +84,7 @@ class MlflowPage:
 
 def is_allowed(method: str, path: str, query: str) -> bool:
     """Return True for a request that MLflow may receive."""
-    if not (PATH.fullmatch(path) and QUERY.fullmatch(query)):
+    if not (REQUEST_PATH.fullmatch(path) and QUERY.fullmatch(query)):
         return False
     if method == "GET":
         return bool(FILES.fullmatch(path)) or not REFUSED.fullmatch(path)

@@ -36,7 +36,7 @@ HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
-SHOWN = 30
+MOST_SWEEPS_SHOWN = 30
 """Number of sweeps with answer and figure. A figure takes half a second, so older sweeps only have links."""
 MOST_COMPARED = 12
 """Maximum number of sweeps to compare on a page."""
@@ -68,7 +68,7 @@ class SweepPages:
             links = {}
             notes = [f"MLflow's record cannot be read: {error}"]
         entries = [
-            self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
+            self._entry(sweep_id, links.get(sweep_id, {}), place < MOST_SWEEPS_SHOWN)
             for place, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)

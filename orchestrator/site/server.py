@@ -19,12 +19,12 @@ from urllib.parse import parse_qs
 
 from orchestrator.report.page import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
-from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, PAGES, RETURNED, MlflowPage, is_allowed
+from orchestrator.site.mlflow_proxy import FILES, LONGEST_BODY, PAGES, RETURNED_HEADERS, MlflowPage, is_allowed
 from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import SweepError, UserError
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
+HOST_NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML = "text/html; charset=utf-8"
 """Content type of pages."""
@@ -56,16 +56,16 @@ LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
     "{file} in the home also contains it."
 )
-OUTSIDE = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
+OUTSIDE_FILES = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
 LENGTH = re.compile("[0-9]{1,9}")
 """Pattern of the length of a body. Python refuses to read a number of thousands of digits."""
-TRIED = 20
+PORTS_TRIED = 20
 """Number of ports to try after the first."""
 
 
 def free_port(first: int) -> int:
-    """Return the first free port from ``first`` on, or any free port if the next :data:`TRIED` are taken."""
-    for port in (*range(first, min(first + TRIED, 65536)), 0):
+    """Return the first free port from ``first`` on, or any free port if the next :data:`PORTS_TRIED` are taken."""
+    for port in (*range(first, min(first + PORTS_TRIED, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
 
         A page of another port of this machine counts as another page. Browsers set these headers, not pages.
         """
-        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
+        if self.headers.get("Host", "").partition(":")[0] not in HOST_NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return False
         origin = self.headers.get("Origin")
@@ -198,14 +198,14 @@ class _Handler(BaseHTTPRequestHandler):
             explained = "This server passes on only requests that read, name, tag or delete records."
             self.send_error(HTTPStatus.FORBIDDEN, explain=explained)
             return
-        if not LENGTH.fullmatch(length) or int(length) > MOST_BYTES or "Transfer-Encoding" in self.headers:
+        if not LENGTH.fullmatch(length) or int(length) > LONGEST_BODY or "Transfer-Encoding" in self.headers:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         if self.server.mlflow is None:
             self.send_error(HTTPStatus.NOT_FOUND, explain="This server has no record.")
             return
         if FILES.fullmatch(path) and not self.server.mlflow.has_files:
-            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE)
+            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE_FILES)
             return
         body = self.rfile.read(int(length))
         answer = self.server.mlflow.request(self.command, path, query, dict(self.headers.items()), body)
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         with answer:
             self.send_response(answer.status)
             policy = MLFLOW_POLICY if PAGES.fullmatch(path) else SANDBOX
-            returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED}
+            returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED_HEADERS}
             self._send_headers(returned | {"Content-Security-Policy": policy})
             shutil.copyfileobj(answer, self.wfile)
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-NAME = "orchestrator"
+PROGRAM_NAME = "orchestrator"
 """Name of the console script, and of the package."""
 
 
@@ -21,11 +21,13 @@ def command_line(*words: object) -> str:
     directory. A program that the shell finds needs no path.
     """
     script = _script()
-    program = [_shortest(script)] if script is not None else [_shortest(Path(sys.executable), "python"), "-m", NAME]
+    program = (
+        [_shortest(script)] if script is not None else [_shortest(Path(sys.executable), "python"), "-m", PROGRAM_NAME]
+    )
     return shlex.join([*program, *map(str, words)])
 
 
-def _shortest(program: Path, name: str = NAME) -> str:
+def _shortest(program: Path, name: str = PROGRAM_NAME) -> str:
     """Return the name of a program if the shell finds it under that name, otherwise its path."""
     on_path = shutil.which(name)
     # Interpreters of environments are links to one file, so only their directories differ.
@@ -36,7 +38,7 @@ def _shortest(program: Path, name: str = NAME) -> str:
 
 def _script() -> Path | None:
     """Return the console script next to this interpreter if it runs this very program, not another copy of it."""
-    script = Path(sys.executable).with_name(NAME)
+    script = Path(sys.executable).with_name(PROGRAM_NAME)
     here = Path(__file__).resolve().parents[2]
     try:
         installed = distribution("transition-sweeps")

@@ -21,14 +21,14 @@ from orchestrator.system.permissions import writable_by_others
 
 HOME = Path("results")
 """Default directory of runs and sweeps, below the working directory."""
-FOREIGN = re.compile(
+FOREIGN_VARIABLES = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
     "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as MLflow's
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
 )
 """Environment variables for other programs that would change how this program works."""
-PASSED = re.compile(
+PASSED_VARIABLES = re.compile(
     "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in, whom to trust
     "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
 )
@@ -37,7 +37,7 @@ PASSED = re.compile(
 
 def is_foreign(name: str) -> bool:
     """Return True for a variable that is meant for another program."""
-    return FOREIGN.fullmatch(name) is not None and PASSED.fullmatch(name) is None
+    return FOREIGN_VARIABLES.fullmatch(name) is not None and PASSED_VARIABLES.fullmatch(name) is None
 
 
 def _drop_foreign() -> dict[str, str]:
@@ -66,20 +66,20 @@ def begin() -> None:
     settle_user()
 
 
-SIZES = ("COLUMNS", "LINES")
+SIZE_VARIABLES = ("COLUMNS", "LINES")
 """Variables with the size of the terminal."""
 
 
 def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
     """Return environment variables without a terminal size of 0, which some programs pass on. With a width of 0,
     nothing would be printed."""
-    return {name: value for name, value in variables.items() if name not in SIZES or value.strip("0 ") != ""}
+    return {name: value for name, value in variables.items() if name not in SIZE_VARIABLES or value.strip("0 ") != ""}
 
 
 def _settle_terminal() -> None:
     """Drop empty sizes, and make sure that stdout can print any text: in latin-1, Chinese letters become escapes."""
     usable = without_empty_sizes(os.environ)
-    for name in SIZES:
+    for name in SIZE_VARIABLES:
         if name not in usable:
             os.environ.pop(name, None)
     stream = sys.stdout

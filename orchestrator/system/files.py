@@ -26,9 +26,9 @@ MOST_LINKS = 40
 """Links on the way to a directory, as in Linux."""
 DESCRIPTORS = Path("/proc/self/fd")
 """Links to the files and directories that this process has opened."""
-INSIDE = "whole"
+FILLED_DIRECTORY = "whole"
 """Name of a directory that is being filled, in a hidden one."""
-POLL_S = 0.05
+LOCK_POLL_S = 0.05
 """Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
@@ -186,10 +186,10 @@ def whole_directory(path: Path) -> Iterator[Path]:
         os.mkdir(aside, 0o700, dir_fd=parent)
         try:
             with opened_directory(aside, parent) as opened:
-                os.mkdir(INSIDE, 0o700, dir_fd=opened)
+                os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=opened)
                 yield from _filled(opened, path.with_name(aside))
                 try:
-                    os.rename(INSIDE, path.name, src_dir_fd=opened, dst_dir_fd=parent)
+                    os.rename(FILLED_DIRECTORY, path.name, src_dir_fd=opened, dst_dir_fd=parent)
                 except OSError:
                     if not is_directory(path):
                         raise
@@ -201,8 +201,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 def _filled(opened: int, aside: Path) -> Iterator[Path]:
     """Yield the path of the directory in an opened one, and flush what was written there. Errors name ``aside``."""
-    through = DESCRIPTORS / str(opened) / INSIDE
-    directory = through if through.is_dir() else aside / INSIDE  # Only Linux has directories among them.
+    through = DESCRIPTORS / str(opened) / FILLED_DIRECTORY
+    directory = through if through.is_dir() else aside / FILLED_DIRECTORY  # Only Linux has directories among them.
     try:
         yield directory
         for file in (*directory.rglob("*"), directory):
@@ -221,7 +221,7 @@ def locked(path: Path, wait_s: float = math.inf) -> Iterator[None]:
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() >= end:
             raise TimeoutError(f"{path} is locked by another process")
-        time.sleep(POLL_S)
+        time.sleep(LOCK_POLL_S)
     try:
         yield
     finally:

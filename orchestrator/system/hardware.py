@@ -15,9 +15,9 @@ from pathlib import Path
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """On Linux a GPU driver implies one of these: NVIDIA (bare, in a container, under WSL) or AMD."""
-GROUPS = Path("/sys/fs/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
 """Mount point of the control groups."""
-OWN_GROUPS = Path("/proc/self/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 """The groups of this process, one per line: ``hierarchy:controllers:path``."""
 MPS_DIRECTORY = "/tmp/nvidia-mps"
 """Where the control daemon of NVIDIA's MPS has its sockets, unless ``CUDA_MPS_PIPE_DIRECTORY`` names a directory
@@ -112,7 +112,7 @@ def _gpus() -> tuple[int, str, float]:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CgroupLimits:
     """Limits on memory in bytes and on CPU time in cores; infinite without a limit."""
 
     memory_bytes: float = math.inf
@@ -123,7 +123,7 @@ UNLIMITED_BYTES = 1 << 62
 """Memory limits of version 1 above this are its way to write that there is none."""
 
 
-def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
+def limits(groups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> CgroupLimits:
     """Return the limits of this process, from its control groups and all their parents."""
     memory, cpus = [math.inf], [math.inf]
     for group in _groups(groups, own):
@@ -134,7 +134,7 @@ def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
         quota, period = _numbers(group / "cpu.cfs_quota_us"), _numbers(group / "cpu.cfs_period_us")
         if quota and period and min(quota + period) > 0:  # -1: no quota.
             cpus.append(quota[0] / period[0])
-    return Limits(min(memory), min(cpus))
+    return CgroupLimits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:

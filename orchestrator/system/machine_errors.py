@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 
-ERRORS = {
+MACHINE_ERRORS = {
     errno.ENOSPC: "the disk of {place} is full: free some space",
     errno.EDQUOT: "the disk of {place} has reached the quota of this user: free some space",
     errno.EACCES: "{place} cannot be opened by this user: change its permissions, or renew the login to its disk "
@@ -24,7 +24,7 @@ ERRORS = {
 """State of the machine and remedy, by error number."""
 for _name in ("ENOKEY", "EKEYEXPIRED", "EKEYREVOKED", "EKEYREJECTED"):
     if _code := getattr(errno, _name, None):  # Linux only.
-        ERRORS[_code] = "the login to the disk of {place} has expired: renew it (`kinit`, for example)"
+        MACHINE_ERRORS[_code] = "the login to the disk of {place} has expired: renew it (`kinit`, for example)"
 DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO)
 """Error numbers that mean that a file is missing, or has lost its content."""
 NO_THREAD = "can't start new thread"
@@ -35,9 +35,9 @@ SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 """Message of numpy, without an error number, if a full disk truncates a write."""
 
 
-def trouble_in(error: BaseException) -> int | None:
+def machine_errno(error: BaseException) -> int | None:
     """Return the number of the machine error behind an exception, or None for any other exception."""
-    return next((number for number in map(_number, with_causes(error)) if number in ERRORS), None)
+    return next((number for number in map(_number, error_and_causes(error)) if number in MACHINE_ERRORS), None)
 
 
 def is_damage(error: BaseException) -> bool:
@@ -46,17 +46,17 @@ def is_damage(error: BaseException) -> bool:
     return not isinstance(error, OSError) or error.errno is None or error.errno in DAMAGE
 
 
-def trouble_words(error: BaseException, place: object) -> str:
+def machine_error_text(error: BaseException, place: object) -> str:
     """Return a sentence with the machine error behind an exception and its remedy, "" for other errors. ``place`` is
     the file or directory to name by default."""
-    for cause in with_causes(error):
+    for cause in error_and_causes(error):
         number = _number(cause)
-        if number in ERRORS:
-            return ERRORS[number].format(place=getattr(cause, "filename", None) or place)
+        if number in MACHINE_ERRORS:
+            return MACHINE_ERRORS[number].format(place=getattr(cause, "filename", None) or place)
     return ""
 
 
-def with_causes(error: BaseException) -> Iterator[BaseException]:
+def error_and_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, then its causes, as a traceback shows them."""
     cause: BaseException | None = error
     while cause is not None:

@@ -12,17 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.system.environment import private_directory
-from orchestrator.system.permissions import closing, is_of_another, open_words, user_name, writable_by_others
+from orchestrator.system.permissions import (
+    closing_command,
+    is_of_another,
+    user_name,
+    who_can_write_text,
+    writable_by_others,
+)
 
-VARIABLE = "XDG_CONFIG_HOME"
+CONFIG_VARIABLE = "XDG_CONFIG_HOME"
 """Environment variable that names the directory of all programs' settings, by default ``~/.config``."""
-MOST_BYTES = 16 << 20
+LARGEST_LIST = 16 << 20
 """Largest list that is read."""
 
 
 def own_list(name: str) -> Path:
     """Return the path of a list of this user, which may not exist."""
-    given = os.environ.get(VARIABLE, "")
+    given = os.environ.get(CONFIG_VARIABLE, "")
     return (Path(given) if os.path.isabs(given) else _home() / ".config") / "orchestrator" / name
 
 
@@ -64,13 +70,13 @@ def list_flaw(path: Path) -> str:
     if not path.exists():
         return ""
     status = path.stat()
-    elsewhere = f"name a directory of yours in {VARIABLE}"
+    elsewhere = f"name a directory of yours in {CONFIG_VARIABLE}"
     if status.st_uid not in (0, os.getuid()):
         return f"{path} belongs to another user ({user_name(status.st_uid)}): {elsewhere}"
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-        return f"{path} is not a file of at most {MOST_BYTES} bytes: remove it"
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_LIST:
+        return f"{path} is not a file of at most {LARGEST_LIST} bytes: remove it"
     if place := writable_by_others(path):
         if is_of_another(place.stat()):
-            return f"{open_words(place)}: {elsewhere}"
-        return f"others can write {place}: `{closing(place)}`, or {elsewhere}"
+            return f"{who_can_write_text(place)}: {elsewhere}"
+        return f"others can write {place}: `{closing_command(place)}`, or {elsewhere}"
     return ""

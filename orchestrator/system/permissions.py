@@ -54,7 +54,7 @@ def is_of_another(status: os.stat_result) -> bool:
     return status.st_uid not in (0, os.getuid(), _unknown_user())
 
 
-def open_words(place: Path) -> str:
+def who_can_write_text(place: Path) -> str:
     """Return who else can write one of :func:`places_of_others`."""
     status = place.stat()
     if is_of_another(status):
@@ -62,9 +62,13 @@ def open_words(place: Path) -> str:
     return f"other users can write {place}"
 
 
-def closing_words(place: Path, otherwise: str) -> str:
-    """Return how to prevent what :func:`open_words` says, or otherwise avoid it."""
-    return otherwise if is_of_another(place.stat()) else f"remove that permission ({closing(place)}), or {otherwise}"
+def closing_text(place: Path, otherwise: str) -> str:
+    """Return how to prevent what :func:`who_can_write_text` says, or otherwise avoid it."""
+    return (
+        otherwise
+        if is_of_another(place.stat())
+        else f"remove that permission ({closing_command(place)}), or {otherwise}"
+    )
 
 
 @cache
@@ -79,7 +83,7 @@ def _unknown_user() -> int | None:
     return None if any(first <= user < first + count for first, _, count in lines) else user
 
 
-def shared_words(place: Path) -> str:
+def sharing_text(place: Path) -> str:
     """Return who else can write a directory, such as "belongs to another user (ann)", or "" for a directory of this
     user or root alone.
 
@@ -92,7 +96,7 @@ def shared_words(place: Path) -> str:
     return "can be written by other users" if next(places_of_others(place), None) == place else ""
 
 
-def closing(place: Path, who: str = "go", change: str = "-w") -> str:
+def closing_command(place: Path, who: str = "go", change: str = "-w") -> str:
     """Return the command that removes other users' permission to write a place, quoted for a shell."""
     return f"chmod {who}{change} {shlex.quote(str(place))}"
 

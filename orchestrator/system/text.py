@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-SHOWN = 6
+MOST_NAMES = 6
 """Maximum number of names in a message."""
 
 
@@ -87,5 +87,5 @@ def moment(when: datetime) -> str:
 
 def first_of(names: Sequence[str]) -> str:
     """Return the first names, and the number of remaining names."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import orchestrator as o
-from orchestrator.catalog.answer_file import LARGEST_BYTES, check, outcome_differences, read_answer
+from orchestrator.catalog.answer_file import LARGEST_ANSWER_FILE, check, outcome_differences, read_answer
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.system.errors import UserError
@@ -161,7 +161,7 @@ def test_files_that_cannot_be_used_are_refused(
         (b'{"kind": NaN}', "NaN is not a number"),
         (b'{"kind": 1, "kind": 2}', "a key is written twice"),
         (b"[1]", "is not the answer of a sweep"),
-        (b" " * (LARGEST_BYTES + 1), "more than 5,000,000 bytes"),
+        (b" " * (LARGEST_ANSWER_FILE + 1), "more than 5,000,000 bytes"),
     ],
 )
 def test_other_files_are_refused(run: Program, tmp_path: Path, content: bytes, named: str) -> None:

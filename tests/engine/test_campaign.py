@@ -14,7 +14,7 @@ from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.history.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
-from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
+from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Stack
@@ -166,7 +166,7 @@ def test_a_run_that_continues_an_imported_phase_is_marked(files: Path) -> None:
         campaign.stack_ended(stack.id)
         ended[job.key] = job.donor
         if not job.donor:
-            (store.directory(job.key) / IMPORTED).touch()
+            (store.directory(job.key) / IMPORTED_MARK).touch()
     [second] = [key for key, donor in ended.items() if donor]
     assert store.is_imported(second)
 

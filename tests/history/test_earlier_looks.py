@@ -15,7 +15,7 @@ from orchestrator.history.archive import export_home, import_home
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.findings import conditions
-from orchestrator.space.mistakes import InvalidDataError
+from orchestrator.space.parsing import InvalidDataError
 from orchestrator.space.runs import comparisons
 from orchestrator.space.spec import SweepSpec
 from tests.cli.program import command

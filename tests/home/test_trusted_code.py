@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from orchestrator.history.journal import Begun, to_line
-from orchestrator.history.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
+from orchestrator.history.sweeps import ANSWER_FILE, REPORT_FILE, UnreadableError, load_sweep
 from orchestrator.home import trusted_code as trusting
 from orchestrator.home.directories import Home
 from orchestrator.home.trusted_code import (
@@ -93,7 +93,7 @@ def in_folder(folder: Path, *words: object, home: str | None = "results") -> End
 def foreign(tmp_path: Path) -> Path:
     """A folder with another user's home in ``results``, whose sweep brings code."""
     sweep = write_sweep(Home(tmp_path / "work" / "results"))
-    (sweep.files.directory / ANSWER).write_text("add+prod needs fewer parameters.\n")
+    (sweep.files.directory / ANSWER_FILE).write_text("add+prod needs fewer parameters.\n")
     (sweep.files.directory / "evil.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
     shutil.copy(sweep.files.directory / "evil.py", tmp_path / "work" / "beside.py")
     return tmp_path / "work"
@@ -232,7 +232,7 @@ def test_what_a_user_ran_in_a_folder_is_read_from_anywhere(tmp_path: Path) -> No
     [sweep_id] = Home(folder / "results").sweep_ids()
     space = folder / "results" / "sweeps" / sweep_id / "space.yaml"
     assert "runs" in in_folder(elsewhere, "plan", space, home=None).succeeded()
-    assert "checkers" in (space.parent / ANSWER).read_text()
+    assert "checkers" in (space.parent / ANSWER_FILE).read_text()
     shutil.rmtree(folder / "results" / "runs")
     (folder / "my_models.py").unlink()
     ended = in_folder(elsewhere, "sweeps", home=home).succeeded()
@@ -349,7 +349,7 @@ def test_an_owner_that_a_container_does_not_know_is_no_other_user(
 def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, spec())
-    (sweep.files.directory / REPORT).write_text("<p>report</p>")
+    (sweep.files.directory / REPORT_FILE).write_text("<p>report</p>")
     named(sweep.files.directory, "gone.away")
     with pytest.raises(UnreadableError, match=r"Its answer is in .*report\.html"):
         load_sweep(home, sweep.id)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.search.base import Request
-from orchestrator.space.mistakes import parse
+from orchestrator.space.parsing import parse
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import differences
 from orchestrator.space.tuning_settings import Range

@@ -191,7 +191,7 @@ def test_a_home_of_somebody_else_starts_nothing(
     refused = run(
         "run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", directory.id
     ).refused()
-    assert "not listed as a home of yours" in refused
+    assert "not in your list of homes" in refused
     with pytest.raises(UserError, match="never run by you"):
         o.run(o.load(directory.id, tmp_path / "results").spec, home=tmp_path / "results", engine="local")
     assert not (tmp_path / "started").exists()
