@@ -29,7 +29,7 @@ STATE_STYLES: Mapping[str, str] = {
 
 
 def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:
-    """Return a paragraph per sweep (state, size, changes and transitions) and a line per unreadable sweep."""
+    """Return a paragraph for each sweep (state, size, changes and transitions) and a line for each unreadable sweep."""
     paragraphs: list[RenderableType] = []
     problems: list[str] = []
     for sweep in sweeps:
@@ -54,11 +54,11 @@ def sweep_text(stored: StoredSweep) -> str:
 
 
 def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableType:
-    """Return a sweep with a row per mix and a row for each of ``runs``."""
+    """Return a sweep with a row for each mix and for each of ``runs``."""
     table = plain_table("mix", summary.size_axis, summary.parameters, "done", summary.learned, "now")
-    for place, column in enumerate(table.columns[1:]):
+    for index, column in enumerate(table.columns[1:]):
         column.no_wrap = True
-        column.justify = "right" if place > 1 else "left"
+        column.justify = "right" if index > 1 else "left"
     for mix in summary.mixes:
         transition = Text(mix.transition, style="green" if mix.verdict == Verdict.FOUND else "")
         counts = map(str, (mix.done, mix.learned, summary.training(mix.mix)))
@@ -95,7 +95,7 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
 
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
-    """Return a run of these sweeps: settings, outcome, learning curve, traceback."""
+    """Return a run that these sweeps share: settings, outcome, learning curve, traceback."""
     stored = sweeps[0]
     spec = sweeps[0].spec
     ended = next((run for run in stored.runs if run.key == key), None)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from orchestrator.system.commands import DISTRIBUTION
 from orchestrator.system.printing import echo
 
 COMMAND_GROUPS = {
@@ -56,7 +57,7 @@ class _Grouped(TyperGroup):
 
 def _version(asked: bool) -> None:
     if asked:
-        echo(f"orchestrator {version('transition-sweeps')}")
+        echo(f"orchestrator {version(DISTRIBUTION)}")
         raise typer.Exit
 
 

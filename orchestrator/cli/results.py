@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalog import export
-from orchestrator.catalog.answer_file import DISTRIBUTION, VerifiedAnswer, check, read_answer
+from orchestrator.catalog.answer_file import VerifiedAnswer, check, read_answer
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
@@ -46,7 +46,7 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment
-from orchestrator.system.commands import command_line
+from orchestrator.system.commands import DISTRIBUTION, command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole

@@ -35,7 +35,7 @@ from orchestrator.home.ownership import why_foreign
 from orchestrator.jobs.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
-from orchestrator.system.commands import command_line
+from orchestrator.system.commands import DISTRIBUTION, command_line
 from orchestrator.system.environment import private_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.system.permissions import (
@@ -51,8 +51,6 @@ from trainables.transformer.native import missing
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION = "transition-sweeps"
-"""Name of the installed package."""
 MLFLOW_PACKAGE = "mlflow"
 """Package of MLflow. It may be missing: sweeps then run without that record."""
 LEAST_GB = 0.5

@@ -16,8 +16,11 @@ from trainables.base import Status
 
 
 def recall_sweep(sweep: Sweep) -> Memory:
-    """Read a sweep's journal and runs, and note damage. Leave out entries that do not fit its specification; they also
-    count as damage."""
+    """Return a sweep's state with its runs.
+
+    Entries that do not fit the specification are omitted. ``damaged`` has a message for each of them, and for damaged
+    lines and runs.
+    """
     files, spec = sweep.files, sweep.spec
     lines = list(read_journal(files.journal))
     memory = memory_of(files, lines)
@@ -34,9 +37,11 @@ def recall_sweep(sweep: Sweep) -> Memory:
             lost.append(line.key)
             continue
         try:
+            # If the whole sweep is imported, so are its runs, and the journal says more. A failed run has no directory.
             origin = line.trained_for if is_imported or line.failure else _origin(sweep, line)
             run = sweep.run(line.key, line.request, outcome, origin, line.at)
             _check_tasks_of(run)
+        # The family decides what it raises for a request that it does not understand.
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             misfits.append(
                 f"{files.journal}: run {line.key} does not fit the sweep ({_reason(error)}), so it is ignored"
@@ -45,7 +50,8 @@ def recall_sweep(sweep: Sweep) -> Memory:
             runs.append(run)
     blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= spec.mix_named.keys())
     if len(blocks) < len(memory.blocks):
-        damaged.append(f"{files.journal}: {len(memory.blocks) - len(blocks)} pairs are of other mixes and are ignored")
+        ignored = len(memory.blocks) - len(blocks)
+        damaged.append(f"{files.journal}: {ignored} pairs have mixes that the sweep lacks, and are ignored")
     return replace(
         memory,
         ended=tuple(run for run in runs if run.request.until is None),
@@ -57,24 +63,26 @@ def recall_sweep(sweep: Sweep) -> Memory:
 
 
 def _origin(sweep: Sweep, line: Ended) -> str:
-    """Return the sweep that a run was trained for, as in the journal, unless an archive has brought the run since then,
-    in the place of a damaged one."""
+    """Return the sweep that a run was trained for.
+
+    Use the sweep named in the journal. But if an archive has replaced the (damaged) run since, use the archive's.
+    """
     store = RunStore(sweep.files.home, sweep.id)
     return (store.is_imported(line.key) and store.trained_for(line.key)) or line.trained_for
 
 
 def _last_of_each_run(lines: Iterable[JournalEntry | str]) -> Iterable[Ended]:
-    """Return the line that counts for each run, in order: the last one, if a failed run was trained again."""
+    """Return the last line about each run, in order. A failed run that was trained again has several lines."""
     last: dict[tuple[str, Request], Ended] = {}
     for line in lines:
         if isinstance(line, Ended):
-            last.pop((line.key, line.request), None)  # A later line also has a later place in the order.
+            last.pop((line.key, line.request), None)  # So that the run moves to the end of the order.
             last[line.key, line.request] = line
     return last.values()
 
 
 def _check_tasks_of(run: Run) -> None:
-    """Raise ``ValueError`` unless the scores of a run are those of its tasks."""
+    """Raise ``ValueError`` unless a run has a score for each of its tasks and no others."""
     tasks = set(run.config.mix.tasks)
     if run.outcome.status is not Status.FAILED and run.config.until is None:
         _check_tasks("accuracy", run.outcome.accuracy, tasks)
@@ -85,7 +93,7 @@ def _check_tasks_of(run: Run) -> None:
 def _check_tasks(what: str, scores: Mapping[str, float], tasks: AbstractSet[str]) -> None:
     if scores.keys() != tasks:
         raise ValueError(
-            f"its {what} is of {', '.join(sorted(scores)) or 'no task'}, not of {', '.join(sorted(tasks))}"
+            f"its {what} has the tasks {', '.join(sorted(scores)) or '(none)'} instead of {', '.join(sorted(tasks))}"
         )
 
 

@@ -9,8 +9,11 @@ from trainables.contract.arms import as_named
 
 
 def ask_to_stop(sweep: Sweep, mix: str) -> None:
-    """Ask a sweep's driver to stop a mix, or the whole sweep (""), at the next evaluation of a stack. Raises
-    :class:`UserError` if no process drives the sweep, or it does not have the mix."""
+    """Ask a sweep's driver to stop a mix at the next evaluation of a stack. An empty ``mix`` means the whole sweep.
+
+    Raises:
+        UserError: If no process drives the sweep, or if it does not have the mix.
+    """
     mixes = [mix.name for mix in sweep.spec.mixes]
     named = as_named(mix, mixes)
     if named and named not in mixes:

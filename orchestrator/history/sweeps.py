@@ -35,17 +35,25 @@ FIGURE_FILE = "transitions.png"
 REPORT_FILE = "report.html"
 """Report in a sweep's directory."""
 ANSWER_FILE = "answer.txt"
-"""Answer in a sweep's directory, for readers who cannot import its family."""
+"""Text of the answer in a sweep's directory, for readers who cannot import its family."""
 LONGEST_ANSWER = 10_000
-"""Characters of a stored answer that are read."""
+"""Maximum number of bytes of a stored answer that are read."""
 REPAIR = "Repair the file, or restore it from a backup."
 """Remedy for a damaged sweep."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep. ``environment`` has versions, git state and hardware as JSON values. ``source`` is the hash of the
-    family's source at the start of the sweep and ``version`` its version, "" and 0 if they are unknown."""
+    """A sweep.
+
+    Attributes:
+        files: The sweep's directory.
+        spec: Its specification.
+        created: Start of the sweep (ISO 8601, UTC).
+        environment: Versions, git state and hardware at the start, as JSON values.
+        source: Hash of the family's source at the start. Empty if unknown.
+        version: Version of the family at the start, or 0 if unknown.
+    """
 
     files: SweepDirectory
     spec: SweepSpec
@@ -65,7 +73,7 @@ class Sweep:
 
     @property
     def setup(self) -> SweepSetup:
-        """What the jobs of the sweep share."""
+        """The properties that all jobs of the sweep share."""
         spec = self.spec
         return SweepSetup(
             sweep_id=self.id,
@@ -86,10 +94,11 @@ class Sweep:
 
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
-    """Create a sweep on disk. A ``fresh`` sweep has different keys, so it does not reuse runs of other sweeps."""
+    """Create a sweep on disk. If it is ``fresh``, its runs have different keys, so it does not reuse other runs."""
     name = "-".join(filter(None, (spec.name, spec.variant)))
     while True:
-        now = datetime.now(UTC)  # The last four digits of the id order sweeps that start in the same second.
+        now = datetime.now(UTC)
+        # The last four digits of the id order the sweeps that start in the same second.
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
         with suppress(FileExistsError):
             files.directory.mkdir(parents=True)
@@ -107,25 +116,33 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
         )
         with Journal(files.journal) as journal:
             journal.append(begun)
-    except OSError:  # A full disk, for example. A directory without a first line would be listed as damaged.
+    except OSError:
+        # The disk is full, for example. A directory without a first line would be listed as a damaged sweep.
         remove_tree(files.directory)
         raise
     return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
-    """Write a sweep's specification and return it as :func:`load_sweep` will read it. Raises :class:`UserError` if it
-    could not be read again."""
+    """Write a sweep's specification, and return it as :func:`load_sweep` will read it.
+
+    Raises:
+        UserError: If the file could not be read again. Then it is not written.
+    """
     checked = spec.checked()
     replace_whole(files.spec, checked.to_yaml())
     return checked
 
 
 class UnreadableError(SweepError):
-    """A sweep that cannot be read, and ``why``. For example, its family is in a module that is no longer installed.
+    """A sweep that cannot be read. For example, its family is in a module that is no longer installed.
 
-    ``answer`` is the text from the end of the sweep, "" if there is none. ``report`` is the report from then, or None.
-    ``is_imported`` is True if the sweep is known to have come with an archive.
+    Attributes:
+        id: The sweep's id.
+        why: The reason.
+        answer: Text of the answer from the end of the sweep. Empty if there is none.
+        report: Path of the report from the end of the sweep, or None.
+        is_imported: True if the sweep is known to have come with an archive.
     """
 
     def __init__(self, files: SweepDirectory, why: str, remedy: str = REPAIR) -> None:
@@ -143,15 +160,15 @@ class UnreadableError(SweepError):
 
     @classmethod
     def of(cls, files: SweepDirectory, error: OSError) -> UnreadableError:
-        """Return the error for a file of a sweep, or of one of its runs, that the system does not let us read."""
-        place = error.filename or files.directory
-        if words := machine_error_text(error, place):
-            return cls(files, words, "Nothing was lost or changed." if error.errno == errno.EACCES else "")
-        return cls(files, f"{place}: {error.strerror}")
+        """Return the error for a file of a sweep or of its runs that the system does not let us read."""
+        path = error.filename or files.directory
+        if message := machine_error_text(error, path):
+            return cls(files, message, "Nothing was lost or changed." if error.errno == errno.EACCES else "")
+        return cls(files, f"{path}: {error.strerror}")
 
 
 def stored_answer(files: SweepDirectory) -> str:
-    """Return the answer from the end of a sweep as text, or "" if there is none."""
+    """Return the text of the answer from the end of a sweep. Return an empty string if there is none."""
     try:
         with open_file(files.directory / ANSWER_FILE) as file:
             return file.read(LONGEST_ANSWER).decode(errors="replace").strip()
@@ -169,7 +186,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
     except OSError as error:
         raise UnreadableError(files, f"{error.filename}: {error.strerror}") from error
     try:
-        if isinstance(begun, str):  # Lost: the environment and the exact start.
+        if isinstance(begun, str):  # The first line is damaged. Only the environment and the exact start are lost.
             written = datetime.fromtimestamp(files.spec.stat().st_mtime, UTC)
             begun = Begun(written.isoformat(timespec="seconds"))
         if not isinstance(begun, Begun):
@@ -180,7 +197,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
         import_named(named_code(data), home.root, begun.folder)
         spec = parse(SweepSpec, data)
-        # The sweep's author chose this directory, which may contain other data here: the reader names another.
+        # Ignore the author's scratch directory: on this machine it may contain other data.
         spec = spec.substitute(resources=spec.resources.model_copy(update={"scratch": None}))
     except OSError as error:
         raise UnreadableError.of(files, error) from error

@@ -1,4 +1,4 @@
-"""Directories of a home and its sweeps: paths, the lock of a driver, and requests to stop.
+"""Directories of a home and its sweeps: paths, the driver's lock, and requests to stop.
 
 The files of a home have no version numbers. Give a new field a default that has the meaning of its absence in older
 files, and write the field only if it has another value. Then older files stay complete, and most new files do not
@@ -41,17 +41,17 @@ LOCK_WAIT_S = 0.5
 AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
 """Time in a line of a journal."""
 JOURNAL_TAIL_BYTES = 4096
-"""Bytes at the end of a journal that are read for its time."""
+"""Number of bytes at the end of a journal that are searched for the time of its last line."""
 DATABASE = "mlflow.db"
 """MLflow's database in a home, next to the directory of its files."""
 LINES = "runs.jsonl"
-"""File in a home with the record as lines of JSON."""
+"""File in a home with the record as JSON lines."""
 PROBES = "probes"
-"""Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
+"""Directory in a run's directory with NAME.json for each probe and, if it has arrays, NAME.npz. The files have no
 checksums, because a later result of the same probe replaces them."""
 IMPORTED_MARK = ".imported"
-"""Mark of a run or a sweep that came with an archive, perhaps of another user. An archive has no hidden files, so its
-author cannot set or remove it."""
+"""File that marks a run or a sweep as imported from an archive, which another user may have written. An archive cannot
+contain hidden files, so its author cannot set or remove the mark."""
 
 
 class SweepDirectory:
@@ -90,8 +90,8 @@ class SweepDirectory:
             yield
 
     def is_driven(self) -> bool:
-        """Return True if any process holds the sweep's lock. Does not write anything. Raises ``OSError`` if the lock
-        exists but cannot be opened."""
+        """Return True if any process holds the sweep's lock. Write nothing. Raises ``OSError`` if the lock exists but
+        cannot be opened."""
         try:
             descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -117,23 +117,24 @@ class SweepDirectory:
             raise self._driven()
 
     def request_stop(self, mix: str) -> None:
-        """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
-        writes the journal."""
-        with open_to_append(self._stop_requests) as file:  # A single write keeps requests apart.
+        """Ask the sweep's driver to stop a mix. An empty ``mix`` means the whole sweep."""
+        # In a separate file, because only the driver writes the journal. A single write keeps requests apart.
+        with open_to_append(self._stop_requests) as file:
             file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
     def stop_requests(self) -> list[str]:
-        """Return the mix of every request since the sweep's driver started, except an incomplete last line."""
+        """Return the mix of each request since the sweep's driver started. Skip an incomplete last line."""
         requests = []
         for line in whole_lines(self._stop_requests):
-            with suppress(ValueError):  # Another user wrote this line. Only the mixes of the sweep can be stopped.
+            # Another user may have written the line. The caller stops only mixes that the sweep has.
+            with suppress(ValueError):
                 values = parse_json(line)
                 if isinstance(values, dict) and isinstance(values.get("mix"), str):
                     requests.append(values["mix"])
         return requests
 
     def forget_stop_requests(self) -> None:
-        """Drop the requests to an earlier driver. A driver calls this when it starts."""
+        """Delete the requests to an earlier driver. A driver calls this when it starts."""
         remove_file(self._stop_requests)
 
     def _driven(self) -> UserError:
@@ -167,11 +168,11 @@ class Home:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return the ids of all sweeps, the last written first. Directories with other names come last. Links are not
-        sweeps, and neither are names that cannot be shown or be part of a path (`doctor` lists both).
+        """Return the ids of all sweeps, the last written first. Directories whose names are not ids come last.
 
-        A directory that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its
-        directory of sweeps cannot be read.
+        Links are skipped, and so are names that cannot be shown or be part of a path (`doctor` lists both). A directory
+        that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its directory of
+        sweeps cannot be read.
         """
         self.check_links()
         journals = [
@@ -187,8 +188,11 @@ class Home:
 
 
 def last_written(journal: Path) -> str:
-    """Return the time of a journal's last line (ISO 8601, UTC), but none after the file itself was written. A copy has
-    the time of its original, and a sweep cannot claim to be from the future."""
+    """Return the time of a journal's last line (ISO 8601, UTC), but never later than the file's own modification time,
+    so that a forged time cannot be in the future. A copy has the time of its original.
+
+    Return an empty string if the journal cannot be read.
+    """
     try:
         with open_file(journal) as file:
             size = os.fstat(file.fileno()).st_size
@@ -201,7 +205,7 @@ def last_written(journal: Path) -> str:
 
 
 def may_be_file(path: Path) -> bool:
-    """Return True for a plain file, or if this user may not know whether it is one."""
+    """Return True for a plain file, or if this user has no permission to find out."""
     try:
         return is_file(path)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The files of a home as data. Another user may have written them, or damaged them.
+"""Reads the files of a home, which another user may have written or damaged.
 
-Names and keys are checked where they enter, files are opened only if they are plain files of bounded size, and JSON
-values have the types of the fields they fill. Everything else raises ``ValueError`` with the reason.
+Names and keys are checked as soon as they are read. Only plain files of bounded size are opened, and JSON values must
+have the types of the fields that they fill. Everything else raises ``ValueError`` with the reason.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from orchestrator.system.typed import from_plain
 T = TypeVar("T")
 
 KEY_PATTERN = re.compile(r"\w[\w.-]{0,127}")
-"""Pattern of keys of runs and ids of stacks and sweeps as they occur in files."""
+"""Pattern of keys of runs, and of ids of stacks and sweeps, in files."""
 SWEEP_NAME_PATTERN = re.compile(r"\w[\w .,()+=@~-]{0,199}")
-"""Pattern of names of a sweep's directory, which a user may have renamed or copied."""
+"""Pattern of the name of a sweep's directory, which a user may have renamed or copied."""
 FILE_PATH_PATTERN = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}){0,11}")
 """Pattern of the path of a file below a directory, without hidden parts or ".."."""
 MOST_JSON_BYTES = 64 << 20
@@ -49,7 +49,7 @@ def checked_key(value: object, kind: str = "key") -> str:
 
 
 def checked_name(value: object) -> str:
-    """Return the name of a sweep, perhaps with a remark such as ``(imported)``. Raises ``ValueError`` for anything
+    """Return the name of a sweep, which may end in a remark such as ``(imported)``. Raises ``ValueError`` for anything
     else."""
     if not isinstance(value, str) or not SWEEP_NAME_PATTERN.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not the name of a sweep")
@@ -72,8 +72,19 @@ def checked_moment(value: object) -> str:
 
 
 def open_file(path: Path, most_bytes: float = float("inf"), dir_fd: int | None = None) -> BinaryIO:
-    """Open a plain file for reading, by its path or its name in an opened directory. Raises ``ValueError`` for a link,
-    pipe or device, for a larger file, and for a huge file that is almost empty on the disk."""
+    """Open a plain file for reading.
+
+    Args:
+        path: Its path, or its name in the directory ``dir_fd``.
+        most_bytes: Its maximum size.
+        dir_fd: Descriptor of an opened directory, or None.
+
+    Raises:
+        ValueError: For a link, pipe or device, for a file above the maximum size, and for a huge file that is almost
+            empty on the disk.
+        OSError: If the file cannot be opened for another reason.
+    """
+    # The system checks for a link while it opens the file. A check before would leave time to put a link there.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     except OSError as error:
@@ -96,18 +107,20 @@ def is_hole(status: os.stat_result) -> bool:
 
 
 def read_bytes(path: Path, most_bytes: float = MOST_JSON_BYTES) -> bytes:
-    """Return the content of a plain file. Raises as :func:`open_file`."""
+    """Return the content of a plain file. Raises ``ValueError`` for a link, pipe, device or larger file."""
     with open_file(path, most_bytes) as file:
         return file.read()
 
 
 def read_text(path: Path, most_bytes: float = MOST_JSON_BYTES) -> str:
-    """Return the text of a plain file. Raises as :func:`open_file`, and ``ValueError`` if it is not UTF-8."""
+    """Return the text of a plain file. Raises ``ValueError`` for a link, pipe, device or larger file, and for text that
+    is not UTF-8."""
     return read_bytes(path, most_bytes).decode()
 
 
 def read_json(path: Path) -> Any:
-    """Return the values of a JSON file. Raises as :func:`open_file`, and ``ValueError`` if it is not JSON."""
+    """Return the values of a JSON file. Raises ``ValueError`` for a link, pipe, device or larger file, and for other
+    text."""
     return parse_json(read_bytes(path))
 
 
@@ -120,8 +133,10 @@ def parse_json(text: bytes) -> Any:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines. Raises
-    ``ValueError`` for a link, a pipe and a file of more than :data:`MOST_JOURNAL_BYTES`."""
+    """Return the lines of a file, without an incomplete last line, which a crash left. A missing file has no lines.
+
+    Raises ``ValueError`` for a link, pipe or device, and for a file of more than :data:`MOST_JOURNAL_BYTES`.
+    """
     try:
         return read_bytes(path, MOST_JOURNAL_BYTES).split(b"\n")[:-1]
     except FileNotFoundError:

@@ -19,17 +19,21 @@ log = logging.getLogger(__name__)
 
 
 def own_path(path: Path) -> Path:
-    """Return a path to write in a home, after removing a link or pipe there, which would redirect what is written."""
+    """Return a path to write in a home. Remove a link, pipe or device at that path, because it would redirect the
+    content."""
     if mode_of(path) and not is_file(path) and not is_directory(path):
         remove_file(path)
     return path
 
 
 def own_file(path: Path) -> Path:
-    """Return the path of a file to write in a home, after :func:`own_path`. A hard link becomes a copy, because writing
-    would also change the file with the other name, for example in a home that was copied with ``cp -al``.
+    """Return the path of a file to write in a home. Remove a link, pipe or device at that path.
 
-    Raises ``ValueError`` for a file of more than :data:`MOST_JOURNAL_BYTES` that would be copied.
+    Replace a hard link by a copy. Otherwise, writing would also change the file with the other name, for example in a
+    home that was copied with ``cp -al``.
+
+    Raises:
+        ValueError: If the copy would have more than :data:`MOST_JOURNAL_BYTES`.
     """
     own_path(path)
     if path.exists() and path.stat().st_nlink > 1:
@@ -40,15 +44,21 @@ def own_file(path: Path) -> Path:
 
 def open_to_append(path: Path) -> BinaryIO:
     """Open a file of a home for appending without a buffer. Replace a link or pipe by a file. Raises ``OSError`` if
-    another user puts one there at the same time."""
+    another user puts a link or pipe there at the same time."""
     return cast(BinaryIO, open(own_file(path), "ab", buffering=0, opener=open_plain))
 
 
 def open_plain(path: str, flags: int) -> int:
-    """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, hard link, pipe
-    or device, which it does not change, and for a directory that is reached through a link of another user."""
+    """Open a plain file for writing, as the ``opener`` of :func:`open`.
+
+    Raises:
+        OSError: For a link, hard link, pipe or device, which stays unchanged. Also if another user made a link in the
+            path of its directory.
+    """
+    # Truncate only after the checks below: until then, the file may be another user's choice.
     unchanged = flags & ~os.O_TRUNC
     with opened_parent(Path(path)) as parent:
+        # Without O_NONBLOCK, opening a pipe would wait for a reader.
         unlinked = unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(os.path.basename(path), unlinked, 0o666, dir_fd=parent)
     status = os.fstat(descriptor)
@@ -63,9 +73,9 @@ def open_plain(path: str, flags: int) -> int:
 
 def own_directory(root: Path, *parts: str) -> Path:
     """Return a directory below ``root``, which may not exist. Raises ``ValueError`` if a part of the path is a link."""
-    place = root
+    directory = root
     for part in ("", *parts):
-        place = place / part
-        if place.is_symlink():
-            raise ValueError(f"{place} is a link, which is not followed")
-    return place
+        directory = directory / part
+        if directory.is_symlink():
+            raise ValueError(f"{directory} is a link, which is not followed")
+    return directory

@@ -15,8 +15,11 @@ PACKAGES = ("torch", "ray", "mlflow", "numpy", "scipy", "scikit-learn")
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
-    checkout), ``hardware`` and ``platform``. They do not contain a user, host or path."""
+    """Return the environment as JSON values, without names of users or hosts and without paths.
+
+    They are ``versions`` by package, ``git`` (the commit and whether files were edited, or None outside a checkout),
+    ``hardware`` and ``platform``.
+    """
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         "git": _git(),
@@ -34,6 +37,7 @@ def _version(package: str) -> str:
 
 def _git() -> dict[str, Any] | None:
     directory = Path(__file__).resolve().parent
+    # An installed package may be inside an unrelated checkout, for example in its virtual environment.
     commit = _run_git(directory, "rev-parse", "HEAD")
     tracked = _run_git(directory, "ls-files", "--error-unmatch", Path(__file__).name)
     if commit is None or tracked is None:
