@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 FIGURES = ("posterior", "curves", "transitions", "embeddings")
-"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
+"""Kinds of figures of :meth:`SweepResults.figure`. The first three show the DataFrame with the same name."""
 
 
 class PrintedAnswer(Answer):
@@ -75,7 +75,8 @@ class SweepResults:
 
     @property
     def is_imported(self) -> bool:
-        """True for a sweep that came with an archive, perhaps of another user, or that continues from one."""
+        """True for a sweep that came with an archive, or that continues from an archive. Another user may have written
+        the archive."""
         return self._stored.is_imported
 
     @cached_property
@@ -127,11 +128,11 @@ class SweepResults:
         return read_weights(self._stored.run(run))
 
     def model(self, run: str) -> Any:
-        """Return a trained model, on the CPU, of the type that its family chooses: of the built-in transformers a
+        """Return a trained model, on the CPU. Its family chooses the type: the built-in transformers return a
         :class:`trainables.transformer.generation.TrainedTransformer`.
 
-        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` as :meth:`weights`, and for a family that
-        does not load models.
+        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without weights, and for a family
+        that does not load models.
         """
         _check("run", run, str, "a key of `runs`")
         return load_model(self.spec, self._stored.run(run))
@@ -209,7 +210,7 @@ class PooledResults:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per run that ended. A run that several sweeps have is there once."""
+        """One row per run that ended. If several sweeps have a run, it has one row."""
         return export.pooled_frames(self._pooled, export.runs_frame)
 
     @cached_property
@@ -257,11 +258,18 @@ def load(sweep: list[str] | tuple[str, ...], home: str | Path | None = None) -> 
 def load(
     sweep: str | list[str] | tuple[str, ...] | None = None, home: str | Path | None = None
 ) -> SweepResults | PooledResults:
-    """Return a sweep, by default the newest. Name it by its id, a prefix of the id, or its search space (the space's
-    newest sweep). A list of names returns one answer from all these sweeps, which may differ only in their seeds.
+    """Return a sweep, by default the newest.
 
-    Raises ``UserError`` with a list of sweeps or of the settings that differ, or ``UnreadableError`` (a ``SweepError``)
-    with reason and remedy. Smaller damage is a warning, also in :attr:`SweepResults.damage`.
+    Smaller damage is reported as a warning, and in :attr:`SweepResults.damage`.
+
+    Args:
+        sweep: The sweep's id, a prefix of the id, or its search space (for the space's newest sweep). For a list of
+            these, return one answer from all the sweeps, which may differ only in their seeds.
+        home: Directory of the home, by default as on the command line.
+
+    Raises:
+        UserError: If no sweep or several sweeps match, or if the sweeps differ in more than their seeds.
+        UnreadableError: If a sweep cannot be read (a ``SweepError``, with reason and remedy).
     """
     if isinstance(sweep, list | tuple):
         return PooledResults(pool([_load(name, home) for name in sweep]))
@@ -282,7 +290,7 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
     Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
     ``disk_bytes``, ``begun``, ``unreadable`` (the reason why other values of an unreadable sweep are missing) and
-    ``imported``, whether it came with an archive, perhaps of another user.
+    ``imported`` (whether the sweep came with an archive, which another user may have written).
     """
     import pandas as pd
 
@@ -331,7 +339,9 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
             such as ``profile="smoke"``, ``overrides={"seeds": 5}``, ``home``, ``engine="local"`` or ``max_time=3600``
             (seconds). ``resume=True`` continues the newest unfinished sweep with the same settings.
 
-    Raises ``UserError`` for invalid arguments, and ``SweepError`` if a part fails. Then the sweep can be resumed.
+    Raises:
+        UserError: For invalid arguments.
+        SweepError: If a part fails. Then the sweep can be resumed.
     """
     home = options.pop("home", None)
     checked = RunOptions(**from_python(options), home=_home(home).root).checked()
@@ -340,7 +350,9 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
     if not isinstance(space, SweepSpec):
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
-        spec = space.model_copy(update={})  # Somebody may have changed a value inside it, such as a recipe.
+        spec = space.model_copy(
+            update={}
+        )  # Checked again: the caller may have changed a value inside it, such as a recipe.
         if spec.script is not None:
             _check_script(spec)
     else:

@@ -292,8 +292,8 @@ def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
 
 
 def read_weights(run: Run) -> dict[str, NDArray[Any]]:
-    """Return the weights of a trained model by name. Raises :class:`UserError` if there are no weights, or if their file
-    is damaged."""
+    """Return the weights of a trained model by name. Raises :class:`UserError` if there are none, or if their file is
+    damaged."""
     try:
         weights = weights_of(run.directory)
     except DAMAGED_WEIGHTS as error:

@@ -1,4 +1,4 @@
-"""Homes and the record in MLflow: copy, bring up to date, delete."""
+"""Commands that copy and trust homes, update records, and delete sweeps."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def sync_command(
 ) -> None:
     """Write missing records, for example after an outage.
 
-    By default, they are those in MLflow. With `--record jsonl`, they are the lines of runs.jsonl.
+    By default, the records in MLflow are updated. With `--record jsonl`, the lines of runs.jsonl are.
     """
     from orchestrator.record import sync  # MLflow takes a second to import.
 
@@ -127,10 +127,10 @@ def rm_command(
     home: HomeOption = HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete a sweep from disk and from its records, in MLflow and runs.jsonl, after asking.
+    """Delete a sweep from disk and from its records in MLflow and runs.jsonl.
 
-    Runs that another sweep uses stay on disk; `sync` records them again. An MLflow server keeps deleted records in its
-    trash until `mlflow gc`.
+    Asks for confirmation. Runs that another sweep uses stay on disk, and `sync` records them again. An MLflow server
+    keeps deleted records in its trash until `mlflow gc`.
     """
     place = Home(home.resolve())
     check_own(place.root)
@@ -140,7 +140,7 @@ def rm_command(
         return
     try:
         summary = open_summary(place, sweep)
-    except UnreadableError as error:  # An unreadable sweep can still be deleted.
+    except UnreadableError as error:  # Even an unreadable sweep can be deleted.
         files = place.sweep(error.id)
         running = files.is_driven()
         freed = size_on_disk(directory_bytes(files.directory))

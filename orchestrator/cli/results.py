@@ -1,4 +1,4 @@
-"""Results: sweeps, runs, reports, figures, comparisons, tables, probes, pages."""
+"""Commands that show results: sweeps, runs, reports, figures, comparisons, tables, probes, pages."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ from orchestrator.system.text import counted
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
+"""Suffixes of files that figures can be written to."""
 
 
 def sweeps_command(
@@ -215,8 +216,13 @@ def compare_command(
 def print_comparison(
     sweeps: Sequence[StoredSweep], output: Path | None = None, write: Callable[[Path, bytes], None] = write_whole
 ) -> None:
-    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given, with
-    ``write``."""
+    """Print the transitions of several sweeps. If they are variants that differ in a number, also print the growth.
+
+    Args:
+        sweeps: The sweeps.
+        output: File for the figure, or None.
+        write: Function that writes the figure to the file.
+    """
     answers = export.compared(sweeps)
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
@@ -229,7 +235,7 @@ def print_comparison(
 
 
 def print_pooled(pooled: PooledSweeps, output: Path | None = None) -> None:
-    """Print the answer of several sweeps with their ids. Draw into ``output``, if given."""
+    """Print the answer of several sweeps with their ids. If ``output`` is passed, draw the figure into that file."""
     console = wide_console()
     console.print(Text(f"{pooled}.", style="bold"))
     for sweep in pooled.sweeps:
@@ -274,8 +280,8 @@ def verify_command(
 ) -> None:
     """Check that an answer from elsewhere follows from its runs.
 
-    Evidence, estimates and sentences are computed again, without training. With --retrain, randomly chosen
-    runs are trained. The exit code is 1 if anything differs.
+    Recomputes evidence, estimates and sentences, without training. With --retrain, it also trains some randomly
+    chosen runs again. The exit code is 1 if anything differs.
 
     Examples:
 
@@ -295,17 +301,17 @@ def verify_command(
     if differences:
         written = given.program, version(DISTRIBUTION)
         other = f"; version {written[0]} wrote it, and this is {written[1]}" if written[0] != written[1] else ""
-        raise SweepError(f"{file} does not agree with its {basis} in {len(differences)} points{other}")
+        raise SweepError(f"{file} does not follow from its {basis}: {counted(len(differences), 'difference')}{other}")
     echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
 def _retrain(checked: VerifiedAnswer, count: int, seed: int | None, space: str | None) -> Iterator[str]:
-    """Train runs of a file again. Yield how each differs, after a line about it."""
+    """Train runs of a file again. Print a line about each, and yield its differences."""
     spec = with_own_script(checked.spec, space)
     seed = secrets.randbits(32) if seed is None else seed
-    able = [run for run in checked.file.runs if not run.has_failed]
-    chosen = random.Random(seed).sample(able, min(count, len(able)))
-    echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
+    trainable = [run for run in checked.file.runs if not run.has_failed]
+    chosen = random.Random(seed).sample(trainable, min(count, len(trainable)))
+    echo(f"train   {len(chosen)} of {counted(len(trainable), 'run')}, chosen by --seed {seed}")
     for run in chosen:
         differences = retrained_differences(run, spec)
         echo(f"train   {run}: {'differs' if differences else 'the same bits'}")
@@ -345,7 +351,7 @@ def ui_command(
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page.
 
     The printed address contains a token, so that other users of this machine cannot open the pages. MLflow's record is
-    not opened if the home isn't yours, or if others can write to it.
+    not opened if the home is not yours, or if other users can write to it.
     """
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import serving, until_interrupted
@@ -374,10 +380,10 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
     assert chosen.database is not None
     if not chosen.database.is_file():
         known = Home(home).sweep_ids()
-        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
+        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or choose another --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     mlflow_store.check(chosen)
-    # A sweep that just started left an empty file, in which MLflow's server would make tables while the sweep does.
+    # If a sweep has just started, the file is empty. MLflow's server would make tables in it at the same time.
     with mlflow_store.store_errors(chosen):
         mlflow_store.make_database(chosen.database)
     if outside := mlflow_store.outside_files(chosen):

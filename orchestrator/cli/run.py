@@ -1,4 +1,5 @@
-"""Search spaces and sweeps of them: list, show, plan, run, stop, reproduce. The options are in sweep/run_options.py."""
+"""Commands that show and plan search spaces, and that run, stop and reproduce sweeps. sweep/run_options.py has their
+options."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
 
 MOST_PLANS = 50
-"""Variants whose plans are printed. Each takes about a tenth of a second to simulate."""
+"""Maximum number of variants whose plans are printed. Each takes about a tenth of a second to simulate."""
 
 
 @with_options(SizedOptions)
@@ -82,7 +83,8 @@ def show_command(
 
 
 def _spaces_view() -> RenderableType:
-    """Return the shipped search spaces with their questions, and their profiles once for all spaces that share them."""
+    """Return the shipped search spaces with their questions and profiles. Profiles that several spaces share are listed
+    once."""
     listed = answer_table.plain_table("search space", "question")
     listed.columns[0].no_wrap = True
     sharing: dict[str, list[str]] = {}
@@ -146,7 +148,7 @@ def run_command(spaces: SpaceNames, options: RunOptions) -> None:
     limit = TimeLimit(options.limit_s)
     hardware = hardware_at(options.address)
     if twice := [space for space in spaces if spaces.count(space) > 1]:
-        raise UserError(f"{twice[0]} is named twice: a sweep runs once")
+        raise UserError(f"{twice[0]} is listed twice: a sweep runs once")
     attempts = [attempt for space in spaces for attempt in _attempts(space, options, hardware)]
     _check_begin(attempts, options, hardware)
     console = Output(quiet=options.quiet)
@@ -166,7 +168,7 @@ def run_command(spaces: SpaceNames, options: RunOptions) -> None:
 
 
 def _attempts(space: str, options: RunOptions, hardware: Hardware) -> list[Attempt]:
-    """Return the sweeps of a search space, each with the options that run it alone."""
+    """Return the sweeps of a search space. Each has the options that would run only that sweep."""
     specs = load_variants(space, options, hardware)
     own = replace(options, space=space)
     if len(specs) == 1:
@@ -175,7 +177,7 @@ def _attempts(space: str, options: RunOptions, hardware: Hardware) -> list[Attem
 
 
 def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Hardware) -> None:
-    """Check everything before anything starts. Raises ``UserError``."""
+    """Check all sweeps before the first starts. Raises ``UserError`` if a sweep could not run."""
     is_one = len(attempts) == 1
     if not is_one and (options.resume or options.extend is not None):
         _refuse_one_sweep("--resume" if options.resume else "--extend", attempts)
@@ -193,17 +195,17 @@ def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Har
 
 
 def _refuse_one_sweep(option: str, attempts: Sequence[Attempt]) -> NoReturn:
-    """Raise ``UserError`` because an option names one sweep, but several were asked for."""
+    """Raise ``UserError`` because an option applies to one sweep, but the user requested several."""
     spaces = {attempt.options.space for attempt in attempts}
     if len(spaces) > 1:
-        raise UserError(f"{option} applies to one sweep: name one search space in place of {listed(sorted(spaces))}")
+        raise UserError(f"{option} applies to one sweep: name one search space instead of {listed(sorted(spaces))}")
     variants = ", ".join(attempt.spec.variant for attempt in attempts)
-    raise UserError(f"{option} applies to one sweep, but {spaces.pop()} has several: also give --variant ({variants})")
+    raise UserError(f"{option} applies to one sweep, but {spaces.pop()} has several: also pass --variant ({variants})")
 
 
 def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Attempt]:
-    """Return the sweeps to run. With ``--resume``, each continues its newest sweep, and those that are answered are
-    left out."""
+    """Return the sweeps to run. With ``--resume``, each continues its newest sweep. Omit sweeps that already have an
+    answer."""
     wanted: list[Attempt] = []
     for attempt in attempts:
         options = attempt.options
@@ -223,7 +225,7 @@ def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Att
 
 
 def _print_ended(console: Console, is_named: bool, attempt: Attempt) -> None:
-    """Print an answer if the console is quiet, and the error of one of several sweeps."""
+    """Print the answer of a sweep if the console is quiet. If there are several sweeps, print its error too."""
     if attempt.answer is not None and console.quiet:
         heading = f"{attempt.spec.title}: {attempt.spec.question}\n" if is_named else ""
         echo(f"{heading}{answer_table.plain(attempt.answer, next_step(attempt.spec, attempt.answer))}")
@@ -245,7 +247,7 @@ def stop_command(
     mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
     home: HomeOption = HOME,
 ) -> None:
-    """Stop a running sweep as Ctrl-C does, or one of its mixes. Finished runs are kept.
+    """Stop a running sweep as Ctrl-C does, or stop one of its mixes. Finished runs are kept.
 
     Examples:
 
@@ -279,7 +281,7 @@ def reproduce_command(
 ) -> None:
     """Run all experiments and compare them with expectations.
 
-    Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
+    Finished sweeps are not run again, and unfinished sweeps continue. You can interrupt this command and run it again.
     """
     shared = RunOptions(**vars(options)).checked()
     place = Home(options.home.resolve())

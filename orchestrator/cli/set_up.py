@@ -1,4 +1,4 @@
-"""Commands to use before a sweep: explain settings, check a machine or a family, simulate searches."""
+"""Commands for the time before a sweep: explain settings, check a machine or a family, simulate searches."""
 
 from __future__ import annotations
 
@@ -40,18 +40,23 @@ from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 
 TEXT_WIDTH = 96
+"""Width in characters of the text of `doc`."""
 GRADE_COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
+"""Style of each grade of `doctor`."""
 GENERIC_SIZES = 46
 """Number of sizes from 8 to 256 without a search space."""
 GENERIC_SEEDS = 8
 """Number of seeds without a search space."""
 GENERIC_EXPONENT = 1.75
 """Exponent of size in a run's cost without a search space."""
-COLUMN_MEANINGS = (
-    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
-    "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
-    "contain the truth"
-)
+COLUMN_MEANINGS = """\
+runs: runs of one sweep
+cost: cost relative to the full grid's
+wall: time until the answer relative to the full grid's
+busy: share of the workers' time that is spent on runs
+error: median of |ln(estimate / truth)|; 0.05 is about 5% in size
+covers: share of 90% intervals that contain the truth"""
+"""Note below the table of `simulate`, with a line for each column."""
 
 
 def doc_command(
@@ -171,7 +176,8 @@ def check_family_command(
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
-            if spec is not None and isinstance(made, ScriptFamily):  # Its sizes and mixes mean something to it alone.
+            # Only the search space knows which sizes and mixes a script understands.
+            if spec is not None and isinstance(made, ScriptFamily):
                 sizes = tuple(sorted(set(size or spec.sizes))[:2])
                 case = Case(made, spec.mixes[:2], sizes, device, Path(directory))
             else:
@@ -193,7 +199,7 @@ def check_family_command(
 
 
 def _family(name: str, options: SpaceOptions) -> tuple[Family, SweepSpec | None]:
-    """Return the family of a name or a search space, and the sweep of the search space."""
+    """Return a family from its name or from a search space. Also return the search space's specification, or None."""
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
@@ -250,7 +256,8 @@ def simulate_command(
 def _problem(
     space: str | None, options: SpaceOptions, given: list[str] | None, stack: int
 ) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
-    """Return the problem of a search space (or a general one), methods with their settings, and costs by size."""
+    """Return the problem of a search space (or a general problem), the search methods with their settings, and costs by
+    size."""
     for name in given or ():
         if name not in METHODS:
             raise unknown("search method", name, METHODS, where="--method")

@@ -52,24 +52,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
 MLFLOW_PACKAGE = "mlflow"
-"""Package of MLflow. It may be missing: sweeps then run without that record."""
+"""MLflow's package. If it is missing, sweeps run without its record."""
 LEAST_GB = 0.5
 """Free disk space for a small sweep with its record."""
 GOOD_GB = 5.0
 """Free disk space for some hundred runs of the largest widths."""
 RAY_GB = 1.5
-"""Memory of a small sweep of two stacks: Ray, driver and workers together took 1.2 GB."""
+"""Memory that a small sweep of two stacks needs. Ray, driver and workers together took 1.2 GB."""
 FLUSHES = 20
 """Number of flushes that are timed."""
 SLOW_FLUSH_S = 0.05
-"""Seconds of a flush from which the disk is called slow. A sweep flushes its journal to disk at every outcome, which
-takes a few milliseconds on a laptop."""
+"""Seconds per flush above which the disk counts as slow. A sweep flushes its journal to disk at every outcome. On a
+laptop, that takes a few milliseconds."""
 WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
-"""The training loss must fall below this share of its first value."""
+"""Share of its first value below which the training loss must fall."""
 STARTING_PROCESS = threading.Lock()
-"""Held while a process starts, because the environment belongs to all threads."""
+"""Lock for the start of a process, because all threads share the environment variables."""
 
 
 class Grade(StrEnum):
@@ -82,7 +82,15 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
+    """The result of a check.
+
+    Attributes:
+        grade: Its grade.
+        text: The result in one line.
+        todo: The user's next step. Empty if there is nothing to do.
+        name: Name of the check.
+        seconds: Duration of the check.
+    """
 
     grade: Grade
     text: str
@@ -122,7 +130,7 @@ def at_once(checks: Sequence[Check]) -> list[Check]:
 
 
 def machine_checks(home: Path) -> list[Check]:
-    """Return the checks of any machine, for an existing home directory."""
+    """Return the checks for any machine. The home directory must exist."""
     return [
         ("software", software),
         ("machine", machine_part),
@@ -135,8 +143,8 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def place_of_tests(home: Path) -> Path:
-    """Return the directory in which the checks train models. It is the home, or a private directory if the home is not
-    this user's own, or if another user can write it and could put links there."""
+    """Return the directory in which the checks train models: the home or, if other users may have written it or can put
+    links there, a private directory."""
     return private_directory() if sharing_text(home) or why_foreign(home) else home
 
 
@@ -170,7 +178,7 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 
 
 def machine_part() -> CheckResult:
-    """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
+    """Check the cores and memory that this process may use. In a container, it may use less than the machine has."""
     usable = detect()
     whole = whole_machine()
     text = f"{cores(usable.cpus)} and {usable.memory_gb:.1f} GB of memory"
@@ -190,9 +198,9 @@ def home_directory(home: Path) -> CheckResult:
     if why := why_foreign(home):
         text = f"{home} is not in your list of homes ({why}), so its sweeps are read-only"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
-    make_home(home, warn=lambda warning: None)  # The result says so.
+    make_home(home, warn=lambda warning: None)  # The result below contains the warning.
     free = shutil.disk_usage(home).free / GB
-    with tempfile.TemporaryFile(dir=home) as file:  # It has no name that another user could give to a link.
+    with tempfile.TemporaryFile(dir=home) as file:  # It has no name, so no other user can put a link at its path.
         flush = statistics.median(_flush(file) for _ in range(FLUSHES))
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if free < LEAST_GB:
@@ -217,14 +225,14 @@ def _flush(file: IO[bytes]) -> float:
 
 @dataclass(frozen=True)
 class SmallTraining:
-    """A small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
+    """Result of a small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
 
     losses: tuple[float, ...]
     digest: str
 
 
 def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> CheckResult:
-    """Check that a small stack learns, and that another process that resumes it ends with the same bits."""
+    """Check that a small stack learns, and that a process that resumes it ends with the same weights, bit by bit."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         whole = apart(trained, aside, device, overrides=overrides)
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
@@ -298,9 +306,11 @@ def trained(
 
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
+    """Call a function of a module in a new process, and return its result. Raises the function's exception,
+    ``BrokenProcessPool`` or ``TimeoutError``."""
     with ExitStack() as ends:
-        # Until it has the search path of this process, the new one would search the working directory first.
+        # The new process gets this process's search path too late: until then, it would search the working directory
+        # first.
         with STARTING_PROCESS, _variable("PYTHONSAFEPATH", "1"):
             pool = ends.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
             result = pool.submit(work, *args, **kwargs)
@@ -309,7 +319,7 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 @contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """During the block, set a variable of the environment."""
+    """Set an environment variable during the block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -328,13 +338,13 @@ def record(home: Path) -> CheckResult:
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     if why_foreign(home):
-        return slow("the record is not opened, because the home is not listed as yours", "see the check of the home")
+        return slow("the record is not opened, because the home is not in your list", "see the check of the home")
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 
 
 def ray_start() -> CheckResult:
-    """Check that Ray starts as for a sweep, and that one of its processes has the same torch."""
+    """Check that Ray starts as it does for a sweep, and that its processes have the same version of torch."""
     import torch
 
     from orchestrator.engine.ray.engine import try_ray  # Ray takes a second to import.

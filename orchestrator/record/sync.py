@@ -1,4 +1,4 @@
-"""Updates a record from the logs after an outage, or fills a new store from them."""
+"""Updates a record from the journals after an outage, or fills a new store from them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ FORMER_STORE_PREFIX = "former-store-"
 
 
 def sync(root: Path, console: Console, record: str = "mlflow") -> None:
-    """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
-    store fails, and at the end if some sweeps could not be read or recorded."""
+    """Write the missing records of all sweeps of a home that are not running.
+
+    Raises:
+        SweepError: If the store fails. Also at the end if some sweeps could not be read or recorded.
+    """
     home = _home(root)
     tracker = opener(record, home.root)()
     shown = choose(home.root).shown if record == "mlflow" else home.root / LINES
@@ -64,8 +67,11 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
 
 
 def rebuild(root: Path, console: Console) -> None:
-    """Rebuild the store of a home from its logs, and move the old store aside, damaged or not. Raises
-    :class:`UserError` if there is no sweep, if a sweep is running, or if the record is on a server."""
+    """Rebuild the store of a home from its journals. Move the old store aside, whether it is damaged or not.
+
+    Raises:
+        UserError: If there is no sweep, if a sweep is running, or if the record is not in the home.
+    """
     home = _home(root)
     store = choose(home.root)
     if store.database != home.root / DATABASE:
@@ -93,7 +99,7 @@ def _home(root: Path) -> Home:
 
 
 def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
-    """Pass a sweep's whole log to the tracker, and return the number of its runs."""
+    """Pass a sweep's whole journal to the tracker, and return the number of its runs."""
     memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
@@ -110,8 +116,12 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
 
 
 def try_store(home: Path) -> tuple[str, float]:
-    """Return the name of a home's store, and the seconds to read it or, if it has no database yet, to write a record to
-    a temporary one. Raises as :func:`orchestrator.record.mlflow_store.check`."""
+    """Return the name of a home's store, and the seconds to read it. If the home has no database yet, they are the
+    seconds to write a record to a temporary database.
+
+    Raises:
+        StoreError: If the store does not respond, or if another user could replace its database.
+    """
     store = choose(home)
     check_owner(store)
     begun = time.perf_counter()

@@ -215,7 +215,7 @@ def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Pat
         assert ended.code == 1
         assert ended.out.count("the same bits") == 7
         assert "add+prod, size 8, seed 0 (key 51e956149f5b9dcb): differs" in ended.out
-        assert "does not agree with its 8 runs and 4 pairs" in ended.err
+        assert "does not follow from its 8 runs and 4 pairs" in ended.err
 
 
 def test_a_chain_of_phases_is_trained_again(run: Program, tmp_path: Path) -> None:
