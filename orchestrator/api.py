@@ -171,7 +171,8 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        stored, runs = self._stored, counted(self.answer.runs, "run")
+        stored = self._stored
+        runs = counted(self.answer.runs, "run")
         return clean(f"<sweep {self.id}: {stored.state_text}, {runs}; {sweep_text(stored)}>")
 
     def _repr_html_(self) -> str:

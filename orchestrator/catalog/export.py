@@ -146,7 +146,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
         write_whole(output_path(directory), answer_text(stored))
         return [directory]
     if directory.exists():
-        raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
+        raise UserError(f"{str(directory)!r} already exists; pass a new directory as --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
     with whole_directory(directory) as aside:
         aside.chmod(0o755)  # Unlike a home, exported tables are for other users too.

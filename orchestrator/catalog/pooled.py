@@ -91,6 +91,7 @@ def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
     waiting: set[tuple[str, str]] = set()
     for block in sweep.blocks:
         if not ended.issuperset(block.runs):
+            # Later blocks of this comparison do not count: which of them ended may depend on their outcomes.
             waiting.add((block.mix, block.baseline))
         if (block.mix, block.baseline) not in waiting:
             yield block

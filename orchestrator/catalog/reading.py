@@ -53,6 +53,7 @@ def find_sweep(home: Home, given: str | None) -> str:
         return given
     if not ids:
         raise UserError(f"no sweep {given!r} was found: {home.root} has no sweeps")
+    # A space's name comes before prefixes: `prod` must not mean a sweep of `prod_fresh`.
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
         return of_space[0]
@@ -60,7 +61,7 @@ def find_sweep(home: Home, given: str | None) -> str:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Give more of the id.")
+        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Type more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
     raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} Its sweeps, newest first: {first_of(ids)}.")
 
@@ -192,7 +193,7 @@ class StoredSweep:
         if len(matches) == 1:
             return matches.popitem()[1]
         if matches:
-            raise UserError(f"{key!r} matches {len(matches)} runs of {self.id}; give more of the key")
+            raise UserError(f"{key!r} matches {len(matches)} runs of {self.id}; type more of the key")
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
@@ -211,7 +212,7 @@ def read_sweep(home: Home, given: str | None) -> StoredSweep:
 
 def no_sweep(home: Home) -> str:
     """Return the message for a home without sweeps."""
-    return f"{home.root} has no sweep yet: start one with `run NAME`, or name another --home"
+    return f"{home.root} has no sweep yet: start one with `run NAME`, or pass another --home"
 
 
 def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
@@ -230,6 +231,7 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
     except UnreadableError as error:
         return error
     try:
+        # In this order: if the driver ends in between, its last entries are read, and it only seems to run.
         driven = sweep.files.is_driven()
         memory = recall_sweep(sweep)
     except OSError as error:
@@ -282,7 +284,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     if len(holders) == 1:
         return holders.popitem()
     if holders:
-        raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
+        raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Type more of the key.")
     raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
 
 

@@ -26,7 +26,7 @@ def with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
     changed = spec.model_copy(update={"script": own.script})
     same_commands = digest_of_script(changed.to_dict()) == digest_of_script(own.to_dict())
     if not same_commands or own.script.identity() != spec.script.identity():
-        raise UserError(f"the script, its code, settings or mixes in {space} differ from those of the file")
+        raise UserError(f"the script, its code, settings or mixes in {space} differ from the file")
     return changed
 
 

@@ -168,7 +168,8 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, open_home(home))
-    path, write = (output, write_whole) if output else (stored.sweep.files.directory / "figure.pdf", replace_whole)
+    path = output or stored.sweep.files.directory / "figure.pdf"
+    write = write_whole if output else replace_whole
     echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
     echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
@@ -380,7 +381,7 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
     assert chosen.database is not None
     if not chosen.database.is_file():
         known = Home(home).sweep_ids()
-        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or choose another --home"
+        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or pass another --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     mlflow_store.check(chosen)
     # If a sweep has just started, the file is empty. MLflow's server would make tables in it at the same time.

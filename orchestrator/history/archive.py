@@ -97,7 +97,7 @@ def export_home(home: Home, path: Path) -> CopyCounts:
     store = RunStore(home)
     sweep_ids = home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
-        raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
+        raise UserError(f"{home.root} has no runs and no sweeps: pass another --home")
     # Collected instead of raised, so that the user learns of all of them at once.
     refused: list[str] = []
 

@@ -59,11 +59,13 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
             seed of the pairs.
     """
     blocks = recall(older.files).blocks
-    mine, theirs = spec.mix_named, older.spec.mix_named
+    mixes = spec.mix_named
+    older_mixes = older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
     for name in ("learned", "error"):
-        now, before = (one.search.settings.get(name) for one in (spec, older.spec))
+        now = spec.search.settings.get(name)
+        before = older.spec.search.settings.get(name)
         if None not in (now, before) and now != before:
             raise UserError(
                 f"search.{name} is {now:g} but was {before:g} in {older.id}, and its evidence is only valid with that "
@@ -77,11 +79,12 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
         return family.key(spec.config(request)) == former.key(older.spec.config(request))
 
     def is_continued(block: Block) -> bool:
-        compared = block.mix in mine and spec.baseline_of(mine[block.mix]).name == block.baseline
-        return compared and block.mix in theirs and all(map(is_the_same, block.runs))
+        compared = block.mix in mixes and spec.baseline_of(mixes[block.mix]).name == block.baseline
+        return compared and block.mix in older_mixes and all(map(is_the_same, block.runs))
 
-    left_out = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
-    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
+    # One changed pair ends the whole comparison.
+    omitted = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
+    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in omitted)
     _check_inside(spec, older, [run for block in continued for run in block.runs])
     return continued
 

@@ -219,6 +219,7 @@ class Journal(io.FileIO):
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(own_file(path), "a", opener=open_plain)
+        # A later line would otherwise be appended to the incomplete line, and both would be lost.
         self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
     def append(self, entry: JournalEntry) -> None:
@@ -238,6 +239,7 @@ def read_journal(path: Path) -> Iterator[JournalEntry | str]:
     """Yield an entry for each line of a journal, or a message if the line is damaged. Skip an incomplete last line."""
     for number, line in enumerate(whole_lines(path), start=1):
         body, _, checksum = line.rpartition(CHECKSUM)
+        # One damaged line must not hide the others, so its error becomes a message.
         try:
             if checksum != b'%08x"}' % zlib.crc32(body):
                 raise ValueError("its checksum does not match its content")
@@ -255,6 +257,7 @@ def memory_of(files: SweepDirectory, lines: Sequence[JournalEntry | str]) -> Mem
     """Return the state of a sweep, without its runs, from the lines of its journal."""
     entries = [line for line in lines if not isinstance(line, str)]
     damaged = [line for line in lines if isinstance(line, str)]
+    # A repeated block counts once, at its first place.
     blocks = list(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks))
     if len(blocks) > MOST_BLOCKS:
         damaged.append(f"{files.journal} has {len(blocks):,} pairs; those after the first {MOST_BLOCKS:,} are ignored")
@@ -281,6 +284,7 @@ def to_line(entry: JournalEntry) -> bytes:
     """Return an entry as a line that ends with its checksum."""
     values: dict[str, Any] = {"kind": type(entry).__name__.lower()}
     if isinstance(entry, Ended):
+        # Fields at their defaults are omitted, so that most lines are as in earlier versions.
         request = {name: value for name, value in asdict(entry.request).items() if value not in (None, ())}
         values |= {"key": entry.key, "request": request}
         if entry.failure is not None:

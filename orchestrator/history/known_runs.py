@@ -21,7 +21,7 @@ def recall_sweep(sweep: Sweep) -> Memory:
     Entries that do not fit the specification are omitted. ``damaged`` has a message for each of them, and for damaged
     lines and runs.
     """
-    files, spec = sweep.files, sweep.spec
+    files = sweep.files
     lines = list(read_journal(files.journal))
     memory = memory_of(files, lines)
     damaged = list(memory.damaged)
@@ -48,7 +48,7 @@ def recall_sweep(sweep: Sweep) -> Memory:
             )
         else:
             runs.append(run)
-    blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= spec.mix_named.keys())
+    blocks = tuple(block for block in memory.blocks if {block.mix, block.baseline} <= sweep.spec.mix_named.keys())
     if len(blocks) < len(memory.blocks):
         ignored = len(memory.blocks) - len(blocks)
         damaged.append(f"{files.journal}: {ignored} pairs have mixes that the sweep lacks, and are ignored")

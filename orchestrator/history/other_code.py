@@ -30,6 +30,7 @@ def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
     now = spec.family_class.version
     keys = {entry.request: entry.key for entry in read_journal(sweep.files.journal) if isinstance(entry, Ended)}
     family = spec.make_family()
+    # Keys contain the version. They also differ if the family computes them in another way now.
     is_other = sweep.version not in (0, now)
     if is_other or any(family.key(spec.config(request)) != key for request, key in keys.items()):
         was = f", but had {sweep.version} when it started" if is_other else ""
@@ -38,6 +39,7 @@ def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
             f"Restore that code, or omit --resume: a new sweep trains all runs with version {now}"
         )
     others = _of_other_code(spec, sweep.files.home, keys.values())
+    # Before its first run ends, only checkpoints show that the sweep has trained with the old code.
     has_checkpoints = sweep.source not in ("", spec.source) and Checkpoints(sweep.files.checkpoints).stacks()
     if not others and not has_checkpoints:
         return ""

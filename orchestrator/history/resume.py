@@ -43,6 +43,7 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
             return sweep
     if not same:
         raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
+    # False sorts before True: first this user's answered sweep, then an imported sweep, then an imported answer.
     (is_imported, is_answered), found = min(same.items(), key=lambda item: item[0])
     if is_imported:
         log.warning(f"{found.id} came with an archive and may be another user's, so it is shown as imported")

@@ -97,11 +97,11 @@ class SweepDirectory:
         except OSError as error:
             if not is_damage(error):
                 raise
-            return False
+            return False  # There is no lock yet, or a link at its path.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            return error.errno not in NO_LOCKS
+            return error.errno not in NO_LOCKS  # A disk without locks cannot have a driver: `driving` would fail.
         finally:
             os.close(descriptor)
         return False

@@ -26,7 +26,7 @@ NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 DEFINITION_WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
 """Pattern of a word or a sign in a definition, without the quotes around names."""
 OWN_TABLES = ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
-"""Tables that SQLite itself makes, such as those of ``ANALYZE``."""
+"""Tables that SQLite itself makes, for example for ``ANALYZE``."""
 LONGEST_VALUE = 4 << 20
 """Bytes of a value. An expression in the schema could compute a larger one in each row."""
 LONGEST_QUERY_S = 5.0

@@ -179,7 +179,7 @@ def _add_entry(entry: HomeEntry) -> str:
         return list_flaw(path)
     except OSError as error:
         return (
-            f"{path} cannot be written ({error.strerror}): name a directory of yours in {CONFIG_VARIABLE}, and keep it"
+            f"{path} cannot be written ({error.strerror}): set {CONFIG_VARIABLE} to a directory of yours, and keep it"
         )
 
 

@@ -155,6 +155,7 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
 
     A link, pipe or file at the path of the directory of results is removed.
     """
+    # Checked before each write, because another user may put a link there at any time.
     if not is_directory(own_directory(directory) / PROBES):
         remove_file(directory / PROBES)
     if not arrays:
@@ -231,6 +232,7 @@ def open_arrays(path: Path) -> Any:
     Raises one of :data:`DAMAGED_ARRAYS` if the file is damaged, or if its content is implausibly large for a file of
     this size.
     """
+    # Checked here, because numpy would unpack content of any size.
     with zipfile.ZipFile(open_file(path)) as archive:
         members = archive.infolist()
     if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_ARRAY_RATIO * path.stat().st_size):

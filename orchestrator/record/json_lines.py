@@ -77,6 +77,7 @@ class JsonLinesTracker(Tracker):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with locked(_lock(self._path)):
                 path = own_path(self._path)
+                # Another process has written since the last call.
                 if (path.stat().st_size if path.exists() else 0) != self._bytes:
                     self._read(path)
                 yield

@@ -120,11 +120,13 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
         )
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
     if database.is_symlink() and not uri:
-        raise UserError(f"{database} is a link, which is not followed: move the database there, or name its --home")
+        raise UserError(
+            f"{database} is a link, which is not followed: move the database there, or pass that directory as --home"
+        )
     # Another user may replace the file by a link after the check above, so only its directory is resolved.
     path = database.resolve() if uri else database.parent.resolve() / database.name
     if {"%", "?"}.intersection(str(path)):
-        raise UserError(f"MLflow cannot keep {path}: choose a --home without % and ? in its path")
+        raise UserError(f"MLflow cannot keep {path}: pass a --home without % and ? in its path")
     return Store(f"{SQLITE}{path}", path, is_named=bool(uri))
 
 
@@ -155,7 +157,7 @@ def _check_database(store: Store, database: Path) -> None:
     if schema and not store.is_named and (others := schema ^ _expected_schema()):
         names = ", ".join(sorted({name for name, _ in others})[:3])
         raise StoreError(
-            f"the MLflow store {store.shown} has other tables than those of MLflow {version('mlflow')} ({names}). "
+            f"the MLflow store {store.shown} has tables that MLflow {version('mlflow')} does not make ({names}). "
             f"{REBUILD_REMEDY}"
         )
 

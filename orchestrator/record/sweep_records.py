@@ -49,6 +49,7 @@ class SweepRecords:
 
     def _keep_run(self, tracker: Tracker, run: Run) -> None:
         sweep = self._sweep
+        # Runs may be passed in any order, and times may have different offsets from UTC.
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
         owner = run.trained_for
         is_elsewhere = owner not in ("", sweep.id) and sweep.files.home.sweep(owner).directory.is_dir()

@@ -54,6 +54,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
             troubles.append(str(error))
             continue
         try:
+            # Under the sweep's lock, so that no driver starts and records it at the same time.
             with home.sweep(sweep_id).driving():
                 count = _replay(sweep, tracker, console)
         except StoreError as error:
@@ -82,6 +83,7 @@ def rebuild(root: Path, console: Console) -> None:
     check_owner(store)
     for sweep_id in home.sweep_ids():
         home.sweep(sweep_id).check_free()
+    # The database may have files next to it with changes that it does not contain yet.
     if old := [*home.root.glob(f"{DATABASE}*"), *home.root.glob(ARTIFACTS)]:
         aside = Path(tempfile.mkdtemp(prefix=FORMER_STORE_PREFIX, dir=home.root))
         for path in old:

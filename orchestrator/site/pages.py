@@ -213,7 +213,7 @@ class SweepPages:
         if summary.is_running and isinstance(stored := self._stored(sweep_id), StoredSweep):
             ended = frozenset(run.key for run in stored.runs)
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
-            entry["training"] = [_training_words(run, summary.size_axis, summary.target) for run in unfinished]
+            entry["training"] = [_training_text(run, summary.size_axis, summary.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
             entry["stopping"] = [mix or "the whole sweep" for mix in requests if mix not in stored.stopped]
         return entry | {
@@ -234,7 +234,7 @@ def _figure(stored: StoredSweep, width_in: float) -> str:
     return svg.replace(">", f"><style>{style}</style>", 1)
 
 
-def _training_words(run: RunInTraining, axis: str, target: str) -> str:
+def _training_text(run: RunInTraining, axis: str, target: str) -> str:
     """Return ``add n_embed 16 seed 0: step 400, 0.52``."""
     config = run.config
     text = f"{config.label} {axis} {config.size} seed {config.seed}"

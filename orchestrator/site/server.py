@@ -139,6 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_from_here():
             return
         access = self.server.access
+        # Redirect at once, so that the token does not stay in the address that the browser shows and stores.
         if access.is_first_visit(path, query):
             self.send_response(HTTPStatus.SEE_OTHER)
             self._send_headers({"Location": access.root, "Set-Cookie": access.set_cookie, "Content-Length": "0"})
@@ -150,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         nonce = secrets.token_hex(16)
         try:
-            with self.server.lock:
+            with self.server.lock:  # The pages and matplotlib are used by one thread at a time.
                 body, kind, policy = _page(self.server.pages, inside, query, nonce)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))

@@ -54,7 +54,7 @@ def without_foreign() -> Iterator[None]:
         os.environ.update(dropped)
 
 
-ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
+ELSEWHERE = "pass another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 
 
@@ -153,7 +153,7 @@ def scratch(chosen: str | None) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path} cannot be created: {error.strerror}; name another directory as --scratch") from error
+        raise UserError(f"{path} cannot be created: {error.strerror}; pass another directory as --scratch") from error
     status = path.stat()
     is_own = status.st_uid in (0, os.getuid()) and writable_by_others(path.resolve()) is None
     return path if is_own else private_directory(path)

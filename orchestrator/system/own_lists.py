@@ -72,7 +72,7 @@ def list_flaw(path: Path) -> str:
     if not path.exists():
         return ""
     status = path.stat()
-    elsewhere = f"name a directory of yours in {CONFIG_VARIABLE}"
+    elsewhere = f"set {CONFIG_VARIABLE} to a directory of yours"
     if status.st_uid not in (0, os.getuid()):
         return f"{path} belongs to another user ({user_name(status.st_uid)}): {elsewhere}"
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_LIST:

@@ -38,6 +38,7 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
     A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
     files. They cannot replace this user's files, unless the directory belongs to them.
     """
+    # In a directory with the sticky bit, the owner of the entry below decides whether others can replace it.
     below: os.stat_result | None = None
     for place in (path, *path.parents):
         status = place.stat()

@@ -443,8 +443,8 @@ def test_a_list_that_cannot_be_written_stops_no_sweep_and_is_said(
     with mounted(tmp_path / "settings", "-o", "ro") as settings:
         monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
         out = run("run", "given.yaml", "--engine=local", "--home", "results").succeeded()
-        assert f"name a directory of yours in {CONFIG_VARIABLE}" in " ".join(out.split())
-        assert f"name a directory of yours in {CONFIG_VARIABLE}" in run("home", "trust", "results").refused()
+        assert f"set {CONFIG_VARIABLE} to a directory of yours" in " ".join(out.split())
+        assert f"set {CONFIG_VARIABLE} to a directory of yours" in run("home", "trust", "results").refused()
         assert "not in your list of homes" in run("run", "given.yaml", "--resume", "--home", "results").refused()
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "own"))
     run("home", "trust", "results").succeeded()

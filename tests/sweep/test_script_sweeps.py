@@ -234,7 +234,7 @@ def test_an_answer_of_somebody_else_trains_nothing(run: Program, tmp_path: Path)
     assert "a command in the file is never run" in run("verify", "answer.json", "--retrain", "1").refused()
     written_space(tmp_path / "other", settings={"steps": 8})
     other = ("--space", "other/space.yaml")
-    assert "differ from those of the file" in run("verify", "answer.json", "--retrain", "1", *other).refused()
+    assert "differ from the file" in run("verify", "answer.json", "--retrain", "1", *other).refused()
     assert not (tmp_path / "started").exists()
     assert "the same bits" in run("verify", "answer.json", "--retrain", "1", "--space", "space.yaml").out
     assert (tmp_path / "started").exists()
