@@ -1,7 +1,7 @@
 """The answer of a sweep as one JSON file that another person can check without the sweep's home.
 
-The file contains the inputs of the answer (search space, pairs in the order of request, outcomes of runs) and the
-sweep's claims (the printed answer and the table of transitions). :func:`check` computes the answer again and compares.
+The file contains the inputs of the answer: search space, pairs in the order of request, outcomes of runs. It also
+contains the sweep's claims: the printed answer and the table of transitions. :func:`check` recomputes the answer.
 That shows that the claims follow from the outcomes. Only training shows that the outcomes are true.
 
 Someone else may have written the file, so :func:`read_answer` limits its bytes, depth and texts, and checks every type.

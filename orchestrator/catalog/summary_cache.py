@@ -4,11 +4,11 @@ The summaries are in this user's own cache, ``~/.cache/orchestrator/summaries`` 
 never in a home: another user may have written the home, and a forged summary could claim anything. A summary is a copy,
 so it can be deleted. It is made when a sweep ends or, if it is missing, when a command first reads the sweep.
 
-A summary is used only if its sources have not changed since (:func:`_stamp`): the content of the journal and the search
-space, the inode, size and time of change of each run's files, and the source of this program. For a family from outside
-this project, the family's source and the list of trusted code count too. A summary is stored only if none of these
-changed after the sweep was read. Running, unfinished and damaged sweeps are read every time, and so are sweeps of
-scripts and notebooks.
+A summary is used only if its sources have not changed since (:func:`_stamp`). They are the content of the journal and
+the search space, the state of each run's files (inode, size, time of change) and the source of this program. For a
+family from outside this project, the family's source and the list of trusted code count too. A summary is stored only
+if no source changed after the sweep was read. Running, unfinished and damaged sweeps are read every time, and so are
+sweeps of scripts and notebooks.
 """
 
 from __future__ import annotations

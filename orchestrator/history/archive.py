@@ -233,8 +233,8 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
     Args:
         home: The home, which is created if it is missing.
         path: The archive.
-        warn: Called with a message about damaged runs, which are omitted, about runs with other results here, and about
-            sweeps that were continued in both homes, which stay unchanged.
+        warn: Called with a message about each damaged run, which is omitted, and about runs with other results here.
+            Also about each sweep that was continued in both homes. Such a sweep stays unchanged.
         mine: True if the user says that the archive is their own.
 
     Raises:

@@ -3,9 +3,10 @@
 If outcomes are already known, the user may choose a test because of them. Someone who asks twelve times, each time with
 another threshold or other sizes, and believes the best answer, is misled more often than ``search.error`` says. So the
 k-th analysis of the same runs has its odds divided by k. The chance that any of n analyses decides wrongly is then at
-most ``search.error`` times 1 + 1/2 + ... + 1/n (3.1 for twelve analyses) instead of n times ``search.error``. Because
-the analyses share runs, the chance is lower: of 100 simulated sweeps without a difference, any of twelve analyses
-decided in 6, and in 11 if the odds were not divided (``tests/search/test_validity.py``).
+most ``search.error`` times 1 + 1/2 + ... + 1/n, which is 3.1 for twelve analyses. Without the division, it is n times
+``search.error``. Because the analyses share runs, the chance is lower. We simulated 100 sweeps without a difference and
+twelve analyses of each. One of them decided in 6 sweeps, and in 11 sweeps without the division
+(``tests/search/test_validity.py``).
 
 A sweep that repeats an earlier sweep has the same test and the same odds. A sweep that extends another continues its
 test. Neither counts as another analysis. Another user may have written a sweep that came with an archive to look like

@@ -2,9 +2,9 @@
 
 The files of a home have no version numbers. Give a new field a default that has the meaning of its absence in older
 files, and write the field only if it has another value. Then older files stay complete, and most new files do not
-change. Readers are strict in the other direction: an older program refuses a specification with an unknown field,
-ignores a journal's line with one, and deletes a run with such an outcome as damaged and trains it again. A checkpoint
-is worth only its training time. If a learner cannot read it, it is dropped, and its runs begin at step 0.
+change. Readers are strict in the other direction. If an older program finds an unknown field, it refuses the
+specification or ignores the journal's line. It deletes a run with such an outcome as damaged, and trains it again. A
+checkpoint is worth only its training time. If a learner cannot read it, it is dropped, and its runs begin at step 0.
 
 If no default can express a change, give the file another name. If the change concerns what was trained, give the run
 another key: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``JOURNAL_SCHEMA`` in
@@ -188,10 +188,10 @@ class Home:
 
 
 def last_written(journal: Path) -> str:
-    """Return the time of a journal's last line (ISO 8601, UTC), but never later than the file's own modification time,
-    so that a forged time cannot be in the future. A copy has the time of its original.
+    """Return the time of a journal's last line (ISO 8601, UTC). A copy has the time of its original.
 
-    Return an empty string if the journal cannot be read.
+    The time is never later than the file's own modification time, so that a forged time cannot be in the future. Return
+    an empty string if the journal cannot be read.
     """
     try:
         with open_file(journal) as file:

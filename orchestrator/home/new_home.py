@@ -71,8 +71,8 @@ def make_home(root: Path, warn: Callable[[str], object] = log.warning) -> None:
         warn: Called with a message if other users can replace the home, or if the user's list cannot be written.
 
     Raises:
-        UserError: If the directory cannot be created, is a home that is not this user's own, is a link to other files,
-            or is on a file system without locks.
+        UserError: If the directory cannot be created, or is on a file system without locks. Also if it is someone
+            else's home, or a link to a directory with other files.
     """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)

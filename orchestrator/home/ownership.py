@@ -9,8 +9,8 @@ prove that: if the home was copied, cloned or unpacked, its author wrote them. S
 - Scripts and MLflow open files by their paths, so they also need a home that only this user can write
   (:func:`orchestrator.system.permissions.sharing_text`).
 
-A home stays the user's own if its path is unchanged (on any machine that has the list), or if the file
-:data:`HOME_ID_FILE` is still the same inode, so that the home was only renamed or moved within a disk. In a directory
+A home stays the user's own if its path is unchanged, on any machine that has the list. It also stays own if the file
+:data:`HOME_ID_FILE` is still the same inode: then the home was only renamed, or moved within a disk. In a directory
 that belongs to another user, only the inode counts. The user runs ``home trust`` once for a copy, a backup that was
 restored elsewhere, or in a container without the list. Neither the id nor the list is enough alone: a copy has the same
 id, and another user's home may later have the path of an own home. Files that the user copies *into* an own home count

@@ -49,7 +49,7 @@ IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"
 RECORD_ID = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which contain the files of MLflow's records."""
 COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "config_name", "file")
-"""Options of a script that decide which command is run, and with which values."""
+"""Options of a script that decide which commands are run, and with what arguments."""
 
 
 class TrustEntry(NamedTuple):

@@ -115,8 +115,8 @@ class Tracker(ABC):
     5. *Follow the state.* A record of ``keep`` is finished, or failed if its tag ``status`` is ``failed``. The sweep's
        own record is running after ``begin``. After ``end``, it has the given state, the additions of the answer, and
        still its start. ``begin`` and ``end`` may be called again, and the last call counts; ``keep`` leaves the state
-       of a known sweep as it is. Here, an equal digest does not mean that the store is up to date: the state may have
-       changed, and ``end`` is called again with the same answer to add its figures once they are drawn. Between
+       of a known sweep as it is. Here, an equal digest does not mean that the store is up to date. The state may have
+       changed, or ``end`` is called again with the same answer to add figures that are now drawn. Between
        ``begin`` and the next ``end``, the store may have the earlier answer or none.
     6. *Fail with* ``StoreError``. Its message names the store and the reason, without passwords. Afterwards, readers
        find no half-written record, and the same call, repeated with this object or another, completes the record.

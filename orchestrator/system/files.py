@@ -1,7 +1,7 @@
 """Writes files and directories whole or not at all, even if there is a crash.
 
-To write files that a user names, use the functions of ``trainables``, which also writes checkpoints and datasets, and
-which may not import the orchestrator. The functions here are for the files of a home. A home may belong to another
+To write files that a user names, use the functions of ``trainables``. They are there because ``trainables`` also writes
+files, and may not import the orchestrator. The functions here are for the files of a home. A home may belong to another
 user, who can change it at the same time, so :func:`opened_parent` opens the directory of a file.
 """
 
