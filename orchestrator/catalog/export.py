@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 ANSWER_SUFFIX = ".json"
 """Suffix of a file with a sweep's answer."""
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
+"""Columns of the table ``curves`` before the measures."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:

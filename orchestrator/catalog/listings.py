@@ -26,6 +26,7 @@ STATE_STYLES: Mapping[str, str] = {
     State.INTERRUPTED: "",
     State.FAILED: "red",
 }
+"""Style of each state of a sweep in a terminal."""
 
 
 def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:

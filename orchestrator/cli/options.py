@@ -51,6 +51,7 @@ SpaceNames = Annotated[
 ]
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
+"""Help of arguments that are sweeps."""
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 NewestSweep = Annotated[str | None, typer.Argument(metavar="SWEEP", help=f"{SWEEP_HELP} By default the newest.")]
 

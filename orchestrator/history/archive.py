@@ -52,11 +52,11 @@ STAGED = ".orchestrator-import-"
 """Beginning of the names of directories in a home where archives are unpacked."""
 FOREIGN_MARK = "was-imported"
 """Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
-FILE_NAME = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
+MEMBER_NAME = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
 """Pattern of the name of a file or directory that is not hidden."""
 MEMBER_PATH = re.compile(
-    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{FILE_NAME}"
-    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({FILE_NAME}/){{1,8}}|stacks/{FILE_NAME}/)?{FILE_NAME}"
+    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{MEMBER_NAME}"
+    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({MEMBER_NAME}/){{1,8}}|stacks/{MEMBER_NAME}/)?{MEMBER_NAME}"
 )
 """Pattern of the path of a file in an archive: ``runs/KEY/...`` or ``sweeps/ID/...``, without hidden parts or ".."."""
 LONGEST_PART = 230

@@ -39,7 +39,7 @@ from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT = "checkpoint"
+LEARNER_DIRECTORY = "checkpoint"
 """Directory in a checkpoint with the learner's files."""
 WORK = "work"
 """Directory next to checkpoints, with a directory for each stack whose learner writes files while it trains."""
@@ -197,7 +197,7 @@ class Checkpoints:
             if damage := self.check(stack_id):
                 log.warning(damage)
             # A checkpoint without a learner's state only shows which runs were together.
-            elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
+            elif (path := self.newest(stack_id)) is not None and (path / LEARNER_DIRECTORY).is_dir():
                 try:
                     stacks.append(list(map(read, read_members(path)[0])))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -17,13 +17,13 @@ from orchestrator.system.permissions import closing_command, places_of_others
 
 log = logging.getLogger(__name__)
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
+URL_BEGINNING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 """Beginning of a path that is probably a URL, such as s3://BUCKET."""
 
 
 def check_home(root: Path) -> None:
     """Raise :class:`UserError` if a home's path is a URL, a circular link, a file or below a file."""
-    if ADDRESS.match(str(root)):
+    if URL_BEGINNING.match(str(root)):
         raise UserError(f"{root} is a URL: pass a directory as --home; deploy/README.md explains how to copy a home")
     try:
         root.resolve()

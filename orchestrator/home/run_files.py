@@ -30,8 +30,11 @@ from trainables.base import Outcome, Status
 from trainables.probes.base import NAME, Probe
 
 OUTCOME = "outcome.json"
+"""File with the outcome of a run."""
 WEIGHTS = "weights.safetensors"
+"""File with the weights of the trained model."""
 ORIGIN = "origin.json"
+"""File with the sweep that the run was trained for."""
 OUTPUT = "output.txt"
 """Output of a run that was a separate program."""
 ARRAYS = "arrays.npz"
@@ -42,8 +45,10 @@ DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
 """Errors that safetensors raises for a damaged file of weights. ``KeyError`` is for a number type that numpy lacks."""
 MOST_RUN_STEPS = 1e15
 """Largest number of steps of a run, and of its seconds."""
-MOST_ARRAY_BYTES, MOST_ARRAY_RATIO = 256 << 20, 100
-"""Largest content of a file of arrays: these bytes, or this many times its size."""
+MOST_ARRAY_BYTES = 256 << 20
+"""Bytes of content that any file of arrays may have, even a small one."""
+MOST_ARRAY_RATIO = 100
+"""Bytes of content that a file of arrays may have per byte of its own size."""
 
 
 @dataclass(frozen=True)

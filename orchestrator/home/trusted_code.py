@@ -46,7 +46,7 @@ MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
 """File by which the directory of a sweep or a run is recognized, by the name of the directory above."""
 IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"^[0-9a-f]{16}$")}
 """Patterns of the names of these directories, for a directory without the file."""
-RECORD_ID = re.compile(r"^[0-9a-f]{32}$")
+RECORD_DIRECTORY = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which contain the files of MLflow's records."""
 COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide which commands are run, and with what arguments."""
@@ -213,7 +213,7 @@ def _is_part_of_home(place: Path) -> bool:
     above = place.parent.name
     if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
         return True
-    if RECORD_ID.search(place.name) is not None and place.parent.parent.name == "artifacts":
+    if RECORD_DIRECTORY.search(place.name) is not None and place.parent.parent.name == "artifacts":
         return True
     return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 

@@ -36,6 +36,7 @@ HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
+"""Legend of the page of all sweeps."""
 MOST_SWEEPS_SHOWN = 30
 """Number of sweeps that are shown with answer and figure. A figure takes half a second, so older sweeps have only
 links."""

@@ -24,6 +24,7 @@ from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import SweepError, UserError
 
 HOST = "127.0.0.1"
+"""Address of the server. Other machines cannot connect to it."""
 HOST_NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML = "text/html; charset=utf-8"
@@ -56,7 +57,9 @@ LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
     "{file} in the home also contains it."
 )
+"""Explanation for a browser that has not opened the address with the token."""
 OUTSIDE_FILES = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
+"""Explanation for a request for a file, if the record names files outside its home."""
 LENGTH = re.compile("[0-9]{1,9}")
 """Pattern of the length of a body. Python refuses to read a number of thousands of digits."""
 PORTS_TRIED = 20

@@ -55,7 +55,7 @@ def check_expectations(
         try:
             _resolve(statement, specs, f"{space.source}, expects")
         except UserError:
-            # A profile may leave out mixes that the statement is about, so look in the other profiles too.
+            # A profile may omit mixes that the statement is about, so look in the other profiles too.
             others = [spec for profile in space.profiles for spec in load_profile(profile)]
             _resolve(statement, [*specs, *others], f"{space.source}, expects")
 

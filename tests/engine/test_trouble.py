@@ -16,7 +16,7 @@ from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.history.journal import Ended, Journal, to_line
 from orchestrator.history.sweeps import create_sweep
-from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
+from orchestrator.home.checkpoints import LEARNER_DIRECTORY, Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
@@ -204,7 +204,11 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     checkpoints = Checkpoints(Home(tmp_path).sweep(job.setup.sweep_id).checkpoints)
     directory = checkpoints.newest(job.stack_id)
     assert directory is not None
-    file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
+    file = {
+        "torn": f"{LEARNER_DIRECTORY}/step.json",
+        "gone": f"{LEARNER_DIRECTORY}/step.json",
+        "no members": "members.json",
+    }[spoil]
     if spoil == "gone":
         (directory / file).unlink()
     else:

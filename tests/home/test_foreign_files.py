@@ -18,7 +18,7 @@ from orchestrator.history.archive import import_home
 from orchestrator.history.journal import Answered, Journal, read_journal
 from orchestrator.history.sweeps import REPORT_FILE, create_sweep
 from orchestrator.home import foreign_database
-from orchestrator.home.checkpoints import CHECKPOINT, PROGRESS, Checkpoints, StackNotes, read_progress
+from orchestrator.home.checkpoints import LEARNER_DIRECTORY, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import Home, last_written
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.run_files import OUTCOME, read_results, read_run
@@ -450,8 +450,8 @@ def test_a_checkpoint_with_a_link_or_pipe_is_dropped_although_its_contents_do_no
     files = home.sweep(home.sweep_ids()[0])
     checkpoints = Checkpoints(files.checkpoints)
     with checkpoints.put("stack", []) as directory:
-        (directory / CHECKPOINT).mkdir()
-    path = files.checkpoints / "stack.1" / CHECKPOINT / "stack.safetensors"
+        (directory / LEARNER_DIRECTORY).mkdir()
+    path = files.checkpoints / "stack.1" / LEARNER_DIRECTORY / "stack.safetensors"
     path.symlink_to(victim) if kind == "link" else pipe(path)
     assert "stack.safetensors is not a plain file" in checkpoints.check("stack")
     assert checkpoints.stacks() == []
