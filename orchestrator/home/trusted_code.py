@@ -326,7 +326,7 @@ def _remedy(module: str, recorded: Path | None, home: Path) -> str:
         return f"its module {module} is in {recorded}, but you have not allowed that folder. Read it, then: `{command}`"
     command = command_line("home", "trust", "FOLDER")
     return (
-        f"no folder that you have allowed contains a module named {module!r}. Read the code, then allow its folder: "
+        f"no module named {module!r} was found in a folder that you have allowed. Read the code, then allow its folder: "
         f"`{command}`"
     )
 

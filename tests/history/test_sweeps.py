@@ -49,7 +49,7 @@ def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
     assert dict(listed["runs"].dropna()) == {whole: runs, hurt: runs - 1}
     assert listed["unreadable"][whole] == ""
     assert "not valid YAML" in listed["unreadable"][torn]
-    assert "contains a module named 'gone.away'" in listed["unreadable"][orphan]
+    assert "no module named 'gone.away' was found" in listed["unreadable"][orphan]
     for sweep_id in (torn, orphan):
         with pytest.raises(UnreadableError, match=sweep_id):
             load(sweep_id, tmp_path)
