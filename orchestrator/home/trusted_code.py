@@ -326,8 +326,8 @@ def _remedy(module: str, recorded: Path | None, home: Path) -> str:
         return f"its module {module} is in {recorded}, but you have not allowed that folder. Read it, then: `{command}`"
     command = command_line("home", "trust", "FOLDER")
     return (
-        f"no module named {module!r} was found in a folder that you have allowed. Read the code, then allow its folder: "
-        f"`{command}`"
+        f"no module named {module!r} was found in a folder that you have allowed. Read the code, then allow its "
+        f"folder: `{command}`"
     )
 
 
