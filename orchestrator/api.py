@@ -12,8 +12,8 @@ import rich.console
 from numpy.typing import NDArray
 
 from orchestrator.catalog import export
-from orchestrator.catalog.listings import sweep_words
-from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.listings import sweep_text
+from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, load_model, read_arrays, read_sweep, read_weights, space_of
 from orchestrator.catalog.summary import Summary
 from orchestrator.catalog.summary_cache import read_summary
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 FIGURES = ("posterior", "curves", "transitions", "embeddings")
-"""Kinds of :meth:`SweepResults.figure`. The first three draw the DataFrame with the same name."""
+"""Kinds of figures of :meth:`SweepResults.figure`. The first three show the DataFrame with the same name."""
 
 
 class PrintedAnswer(Answer):
@@ -75,7 +75,8 @@ class SweepResults:
 
     @property
     def is_imported(self) -> bool:
-        """True for a sweep that came with an archive, perhaps of another user, or that continues from one."""
+        """True for a sweep that came with an archive, or that continues from an archive. Another user may have written
+        the archive."""
         return self._stored.is_imported
 
     @cached_property
@@ -127,11 +128,11 @@ class SweepResults:
         return read_weights(self._stored.run(run))
 
     def model(self, run: str) -> Any:
-        """Return a trained model, on the CPU, of the type that its family chooses: of the built-in transformers a
+        """Return a trained model, on the CPU. Its family chooses the type: the built-in transformers return a
         :class:`trainables.transformer.generation.TrainedTransformer`.
 
-        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` as :meth:`weights`, and for a family that
-        does not load models.
+        ``run`` is a key of :attr:`runs` or a prefix. Raises ``UserError`` for a run without weights, and for a family
+        that does not load models.
         """
         _check("run", run, str, "a key of `runs`")
         return load_model(self.spec, self._stored.run(run))
@@ -170,8 +171,9 @@ class SweepResults:
         return export.export(self._stored, user_path(directory))
 
     def __repr__(self) -> str:
-        stored, runs = self._stored, counted(self.answer.runs, "run")
-        return clean(f"<sweep {self.id}: {stored.state_words}, {runs}; {sweep_words(stored)}>")
+        stored = self._stored
+        runs = counted(self.answer.runs, "run")
+        return clean(f"<sweep {self.id}: {stored.state_text}, {runs}; {sweep_text(stored)}>")
 
     def _repr_html_(self) -> str:
         answered = answer_table.answer_table(self.answer)
@@ -180,7 +182,7 @@ class SweepResults:
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
         return (
-            f"<b>{escape(self.id)}</b>, {self._stored.state_words}, started {moment(self._stored.begun)}<br>"
+            f"<b>{escape(self.id)}</b>, {self._stored.state_text}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
         )
@@ -189,7 +191,7 @@ class SweepResults:
 class PooledResults:
     """Several sweeps as one answer (see :mod:`orchestrator.catalog.pooled`), a snapshot like :class:`SweepResults`."""
 
-    def __init__(self, pooled: Pooled) -> None:
+    def __init__(self, pooled: PooledSweeps) -> None:
         self._pooled = pooled
 
     @property
@@ -209,7 +211,7 @@ class PooledResults:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per run that ended. A run that several sweeps have is there once."""
+        """One row per run that ended. If several sweeps have a run, it has one row."""
         return export.pooled_frames(self._pooled, export.runs_frame)
 
     @cached_property
@@ -257,11 +259,18 @@ def load(sweep: list[str] | tuple[str, ...], home: str | Path | None = None) -> 
 def load(
     sweep: str | list[str] | tuple[str, ...] | None = None, home: str | Path | None = None
 ) -> SweepResults | PooledResults:
-    """Return a sweep, by default the newest. Name it by its id, a prefix of the id, or its search space (the space's
-    newest sweep). A list of names returns one answer from all these sweeps, which may differ only in their seeds.
+    """Return a sweep, by default the newest.
 
-    Raises ``UserError`` with a list of sweeps or of the settings that differ, or ``UnreadableError`` (a ``SweepError``)
-    with reason and remedy. Smaller damage is a warning, also in :attr:`SweepResults.damage`.
+    Smaller damage is reported as a warning, and in :attr:`SweepResults.damage`.
+
+    Args:
+        sweep: The sweep's id, a prefix of the id, or its search space (for the space's newest sweep). For a list of
+            these, return one answer from all the sweeps, which may differ only in their seeds.
+        home: Directory of the home, by default as on the command line.
+
+    Raises:
+        UserError: If no sweep or several sweeps match, or if the sweeps differ in more than their seeds.
+        UnreadableError: If a sweep cannot be read (a ``SweepError``, with reason and remedy).
     """
     if isinstance(sweep, list | tuple):
         return PooledResults(pool([_load(name, home) for name in sweep]))
@@ -282,7 +291,7 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
     Columns are ``sweep``, ``space``, ``profile``, ``changes`` (text), ``state``, ``runs``, ``transitions`` (text),
     ``disk_bytes``, ``begun``, ``unreadable`` (the reason why other values of an unreadable sweep are missing) and
-    ``imported``, whether it came with an archive, perhaps of another user.
+    ``imported`` (whether the sweep came with an archive, which another user may have written).
     """
     import pandas as pd
 
@@ -331,7 +340,9 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
             such as ``profile="smoke"``, ``overrides={"seeds": 5}``, ``home``, ``engine="local"`` or ``max_time=3600``
             (seconds). ``resume=True`` continues the newest unfinished sweep with the same settings.
 
-    Raises ``UserError`` for invalid arguments, and ``SweepError`` if a part fails. Then the sweep can be resumed.
+    Raises:
+        UserError: For invalid arguments.
+        SweepError: If a part fails. Then the sweep can be resumed.
     """
     home = options.pop("home", None)
     checked = RunOptions(**from_python(options), home=_home(home).root).checked()
@@ -340,7 +351,9 @@ def run(space: SweepSpec | str | Path, *, console: rich.console.Console | None =
     if not isinstance(space, SweepSpec):
         spec = load_space(str(space), checked.profile, checked.assignments, variant=checked.variant)
     elif checked.profile is None and checked.variant is None and not checked.assignments:
-        spec = space.model_copy(update={})  # Somebody may have changed a value inside it, such as a recipe.
+        spec = space.model_copy(
+            update={}
+        )  # Checked again: the caller may have changed a value inside it, such as a recipe.
         if spec.script is not None:
             _check_script(spec)
     else:

@@ -196,7 +196,7 @@ def test_a_reader_that_stops_early_causes_no_error(units: str) -> None:
         (
             PermissionError(errno.EACCES, "Permission denied", "/x"),
             1,
-            "permission denied: '/x' (Permission denied). Name another place with --home or --output.",
+            "permission denied: '/x' (Permission denied). Pass another path as --home or --output.",
         ),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), 1, "No such file or directory '/x'"),
         (ValueError("odd\nsecond line"), 1, "ValueError: odd (this should not happen"),

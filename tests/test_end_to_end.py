@@ -13,7 +13,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.history.sweeps import load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.space.runs import Run as SweepRun
 from tests.cli.program import ROOT, process

@@ -1,12 +1,12 @@
-"""The answer of a sweep as one JSON file that another person can check without its home.
+"""The answer of a sweep as one JSON file that another person can check without the sweep's home.
 
-The file has what the answer is computed from (search space, pairs in the order of request, outcomes of runs) and what
-the sweep claims (the printed answer and the table of transitions). :func:`check` computes the answer again and
-compares. That shows that the claims follow from the outcomes; only training shows that the outcomes are true.
+The file contains the inputs of the answer: search space, pairs in the order of request, outcomes of runs. It also
+contains the sweep's claims: the printed answer and the table of transitions. :func:`check` recomputes the answer.
+That shows that the claims follow from the outcomes. Only training shows that the outcomes are true.
 
-The file comes from elsewhere, so it is data: :func:`read_answer` limits its bytes, depth and texts, checks every type,
-and imports no family or probe that the file names. A family outside this repository needs a search space of the
-reader's own that names the same one.
+Someone else may have written the file, so :func:`read_answer` limits its bytes, depth and texts, and checks every type.
+No family or probe that only the file names is imported. If the family is not part of this repository, readers pass
+their own search space with the same family.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.answer_table import plain
 from orchestrator.report.rows import rows
 from orchestrator.search.base import Request
-from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.parsing import InvalidDataError, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.runs import Run
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system.commands import DISTRIBUTION
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.errors import UserError
 from orchestrator.system.strict import STRICT
@@ -40,20 +41,21 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 from trainables.families import BUILT_IN
 
-SCHEMA = 1
+ANSWER_LAYOUT = 1
 """Version of the layout. Raise it when this program can no longer read older files."""
-KIND = "transition-sweeps answer"
-DISTRIBUTION = "transition-sweeps"
-LARGEST_BYTES = 5_000_000
-"""Largest file that is read. A sweep of 100 runs has about 30 kB."""
-DEEPEST = 16
+FILE_KIND = "transition-sweeps answer"
+"""Value of ``kind`` by which a file is recognized."""
+LARGEST_ANSWER_FILE = 5_000_000
+"""Maximum number of bytes of a file that is read. The file of a sweep of 100 runs has about 30 kB."""
+DEEPEST_NESTING = 16
 """Maximum number of nested brackets in a file."""
-LONGEST_TEXT = 2_000
+LONGEST_FILE_TEXT = 2_000
 """Maximum number of characters of a text in a file."""
-MOST_RUNS = 10_000
-LEFT_OUT = ("resources", "probes", "record", "profile_reason", "along")
-"""Keys of the search space that say nothing about outcomes, and could name paths, machines or code."""
-CLOSE = 5e-3
+MOST_FILE_RUNS = 10_000
+"""Maximum number of runs in a file."""
+OMITTED_KEYS = ("resources", "probes", "record", "profile_reason", "along")
+"""Keys of the search space that do not affect outcomes, and could name paths, machines or code."""
+NUMBER_TOLERANCE = 5e-3
 """Relative tolerance for numbers. Posteriors have single precision, and processors may round it differently."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -61,7 +63,7 @@ Scalar = str | int | float | bool | None
 
 
 class FileRun(BaseModel):
-    """A run that ended. ``curve`` is a digest of its learning curve (:func:`curve_digest`), ``data`` of its data."""
+    """A run that ended. ``curve`` and ``data`` are hashes of its learning curve (:func:`curve_digest`) and its data."""
 
     model_config = STRICT
 
@@ -94,7 +96,7 @@ class FileRun(BaseModel):
 
 
 class Claims(BaseModel):
-    """What the sweep says: the printed answer by lines, and the rows of the exported table ``transitions``."""
+    """The sweep's claims: the lines of the printed answer, and the rows of the exported table ``transitions``."""
 
     model_config = STRICT
 
@@ -103,7 +105,7 @@ class Claims(BaseModel):
 
 
 class AnswerFile(BaseModel):
-    """Content of a file. ``program`` is the version that wrote it, and ``device`` the one that trained."""
+    """Content of a file. ``program`` is the version that wrote it, and ``device`` the device that trained the runs."""
 
     model_config = STRICT
 
@@ -116,7 +118,7 @@ class AnswerFile(BaseModel):
     space: dict[str, Any]
     stopped: list[str]
     pairs: list[Annotated[tuple[str, str, int, int, int], Field(strict=False)]]
-    runs: Annotated[list[FileRun], Field(max_length=MOST_RUNS)]
+    runs: Annotated[list[FileRun], Field(max_length=MOST_FILE_RUNS)]
     claims: Claims
 
     @property
@@ -126,8 +128,8 @@ class AnswerFile(BaseModel):
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A file with its specification, the answer computed again, and the ``differences`` from what the file claims."""
+class VerifiedAnswer:
+    """A file with its specification, the recomputed answer, and how the answer differs from the file's claims."""
 
     file: AnswerFile
     spec: SweepSpec
@@ -145,10 +147,13 @@ def curve_digest(outcome: Outcome) -> str:
 
 
 def answer_text(stored: StoredSweep) -> str:
-    """Return the file of a sweep's answer as text, with a line per pair, run and row. Raises :class:`UserError` if a
-    setting is a path."""
+    """Return the text of the file with a sweep's answer. Each pair, run and row has its own line.
+
+    Raises:
+        UserError: If a setting is a path, or if the text would exceed a limit of :func:`read_answer`.
+    """
     spec = stored.spec
-    space = {key: value for key, value in spec.to_dict().items() if key not in LEFT_OUT}
+    space = {key: value for key, value in spec.to_dict().items() if key not in OMITTED_KEYS}
     if spec.script is not None:
         space["script"]["directory"] = ""
     for name, value in flatten(space).items():
@@ -169,11 +174,11 @@ def answer_text(stored: StoredSweep) -> str:
             "data": run.outcome.data,
         }
         for run in stored.runs
-        if run.config.label in spec.mix_named  # Earlier phases have no part in the answer.
+        if run.config.label in spec.mix_named  # Earlier phases are not part of the answer.
     ]
     content = {
-        "kind": KIND,
-        "layout": SCHEMA,
+        "kind": FILE_KIND,
+        "layout": ANSWER_LAYOUT,
         "program": version(DISTRIBUTION),
         "sweep": stored.id,
         "device": spec.resources.device,
@@ -190,12 +195,13 @@ def answer_text(stored: StoredSweep) -> str:
 
 
 def claims_of(result: Answer) -> Claims:
-    """Return what an answer says, as plain values."""
+    """Return the claims of an answer as plain values."""
     return Claims(answer=plain(result).splitlines(), transitions=[row.columns() for row in rows(result)])
 
 
 def _by_lines(value: Any, indent: int = 0) -> str:
-    """Return JSON with a line per key, two levels deep, and per entry of a list that is not of numbers."""
+    """Return JSON with a line for each key on the two upper levels, and for each entry of a list unless the entries are
+    numbers."""
     margin = "\n" + " " * indent
     if isinstance(value, dict) and value and indent < 2:
         keys = (f"{margin} {json.dumps(key)}: {_by_lines(inner, indent + 1)}" for key, inner in value.items())
@@ -209,22 +215,24 @@ def _by_lines(value: Any, indent: int = 0) -> str:
 
 
 def read_answer(path: Path) -> AnswerFile:
-    """Read a file. Raises :class:`UserError` if it is not one, or exceeds a limit."""
+    """Read a file. Raises :class:`UserError` if it is not the answer of a sweep, or if it exceeds a limit."""
     if not path.is_file():  # A pipe or device could block forever.
         raise UserError(f"there is no file {str(path)!r}" if not path.exists() else f"{path} is not a regular file")
     with path.open("rb") as opened:
-        content = opened.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise UserError(f"{path} has more than {LARGEST_BYTES:,} bytes, so it is not the answer of a sweep")
+        content = opened.read(LARGEST_ANSWER_FILE + 1)
+    if len(content) > LARGEST_ANSWER_FILE:
+        raise UserError(f"{path} has more than {LARGEST_ANSWER_FILE:,} bytes, so it is not the answer of a sweep")
     try:
         data = json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON that can be read: {str(error).partition(chr(10))[0]}") from error
-    if not isinstance(data, dict) or data.get("kind") != KIND:
+    if not isinstance(data, dict) or data.get("kind") != FILE_KIND:
         raise UserError(f"{path} is not the answer of a sweep: `export SWEEP --output NAME.json` writes one")
-    if data.get("layout") != SCHEMA:
+    if data.get("layout") != ANSWER_LAYOUT:
         layout = f"{data.get('layout')!r:.20}"
-        raise UserError(f"{path} has layout {layout}, from another version of the program; this one reads {SCHEMA}")
+        raise UserError(
+            f"{path} has layout {layout}, from another version of the program; this one reads {ANSWER_LAYOUT}"
+        )
     if flaw := next(_flaws(data), ""):
         raise UserError(f"{path} cannot be used: {flaw}")
     try:
@@ -245,16 +253,17 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _flaws(data: Any) -> Iterator[str]:
-    """Yield what is too deep or too long, and texts with characters that a terminal would obey."""
+    """Yield a message for each part that is too deep or too long, and for each text with characters that control a
+    terminal."""
     waiting = [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
-        if depth > DEEPEST:
-            yield f"it has more than {DEEPEST} brackets in brackets"
+        if depth > DEEPEST_NESTING:
+            yield f"it has more than {DEEPEST_NESTING} nested brackets"
             return
         if isinstance(value, str):
-            if len(value) > LONGEST_TEXT:
-                yield f"a text has more than {LONGEST_TEXT:,} characters: {value[:40]!r}..."
+            if len(value) > LONGEST_FILE_TEXT:
+                yield f"a text has more than {LONGEST_FILE_TEXT:,} characters: {value[:40]!r}..."
             if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs") for letter in value):
                 yield f"a text has control characters: {value!a:.60}"
         elif isinstance(value, dict):
@@ -264,17 +273,24 @@ def _flaws(data: Any) -> Iterator[str]:
 
 
 def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
-    """Return the specification of a file's sweep. Raises :class:`UserError` for values that cannot be used.
+    """Return the specification of a file's sweep.
 
-    Reading a specification imports its family, so only a built-in family or one of ``allowed`` may be named.
+    Args:
+        file: The file.
+        allowed: Families outside this program that the file may name. To read a specification imports its family.
+
+    Raises:
+        UserError: For values that cannot be used, and for any other family.
     """
     family = file.space.get("family")
     if family not in BUILT_IN and family not in allowed:
         if isinstance(family, str) and ":" in family:
-            remedy = "Code that a file names is not run. If you have this family, name a search space of yours with it"
-            raise UserError(f"the file's family {family!r} is not part of this program. {remedy}: --space FILE.yaml")
+            remedy = "If you have this family, pass your own search space that uses it: --space FILE.yaml"
+            raise UserError(
+                f"the file's family {family!r} is not part of this program. Code that a file names is not run. {remedy}"
+            )
         raise unknown("family", str(family), BUILT_IN, where="the file")
-    if left_out := sorted(set(LEFT_OUT) & file.space.keys()):
+    if left_out := sorted(set(OMITTED_KEYS) & file.space.keys()):
         raise UserError(f"space.{left_out[0]} does not belong in the answer of a sweep")
     resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
     try:
@@ -286,11 +302,11 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
 
 
 def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
-    """Raise :class:`UserError` for a run or pair that the search space does not have, or that occurs twice."""
+    """Raise :class:`UserError` for a run or pair that the search space does not contain, or that occurs twice."""
     mixes = spec.mix_named
     seen = set[Request]()
-    for place, run in enumerate(file.runs):
-        where = f"runs[{place}]"
+    for index, run in enumerate(file.runs):
+        where = f"runs[{index}]"
         _check_cell(spec, where, run.mix, run.size, run.seed)
         if run.request in seen:
             raise UserError(f"{where}: {run.mix}, size {run.size}, seed {run.seed} occurs twice")
@@ -300,8 +316,8 @@ def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
             if set(scores) != set(tasks):
                 raise UserError(f"{where}.{name} has the tasks {sorted(scores)}; it must have {sorted(tasks)}")
     comparisons = problem_of(spec).comparisons
-    for place, block in enumerate(file.blocks):
-        where = f"pairs[{place}]"
+    for index, block in enumerate(file.blocks):
+        where = f"pairs[{index}]"
         if (block.mix, block.baseline) not in comparisons:
             raise UserError(f"{where}: {block.mix!r} is not compared with {block.baseline!r} in this search space")
         for mix, size, seed in block.runs:
@@ -324,39 +340,47 @@ def _check_cell(spec: SweepSpec, where: str, mix: str, size: int, seed: int) -> 
 # Checking
 
 
-def check(file: AnswerFile, allowed: Sequence[str] = ()) -> Checked:
-    """Compute a file's answer again from its pairs and outcomes, and compare it with the file's claims. Raises
-    :class:`UserError` as :func:`spec_of`."""
+def check(file: AnswerFile, allowed: Sequence[str] = ()) -> VerifiedAnswer:
+    """Compute a file's answer again from its pairs and outcomes, and compare it with the file's claims.
+
+    Args:
+        file: The file.
+        allowed: Families outside this program that the file may name.
+
+    Raises:
+        UserError: For values that cannot be used, and for any other family.
+    """
     spec = spec_of(file, allowed)
     runs = [Run(run.request, spec.config(run.request), run.outcome) for run in file.runs]
     result = answer(spec, runs, frozenset(file.stopped), file.blocks)
     keys = [spec.make_family().key(run.config) for run in runs]
     pairs = zip(file.runs, keys, strict=True)
     other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]
-    return Checked(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
+    return VerifiedAnswer(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
 
 
 def _differences(claimed: Claims, computed: Claims) -> Iterator[str]:
     """Yield a line for each line of the answer and each value of the table that differs."""
     for line in claimed.answer:
         if line not in computed.answer:
-            yield f"the answer does not say: {line}"
+            yield f"the file contains a line that the recomputed answer does not: {line}"
     for line in computed.answer:
         if line not in claimed.answer:
-            yield f"the answer says, but not the file: {line}"
+            yield f"the recomputed answer contains a line that the file does not: {line}"
     if claimed.answer != computed.answer and set(claimed.answer) == set(computed.answer):
         yield "the file repeats lines of the answer, or has them in another order"
-    own = {_row_name(row): row for row in computed.transitions}
-    if [_row_name(row) for row in claimed.transitions] != list(own):
-        yield f"the table of transitions is about {', '.join(own)}"
+    computed_rows = {_row_name(row): row for row in computed.transitions}
+    if [_row_name(row) for row in claimed.transitions] != list(computed_rows):
+        yield f"the table of transitions is about {', '.join(computed_rows)}"
         return
     for row in claimed.transitions:
-        mine = own[_row_name(row)]
-        if extra := sorted(row.keys() - mine.keys()):
+        computed_row = computed_rows[_row_name(row)]
+        if extra := sorted(row.keys() - computed_row.keys()):
             yield f"the table of transitions has no column {', '.join(extra)} for {_row_name(row)}"
-        for column in sorted(row.keys() & mine.keys()):
-            if not _is_close(row[column], mine[column]):
-                yield f"{column} of {_row_name(row)} is {mine[column]!r}; the file says {row[column]!r}"
+        # An earlier version may lack a column, so only the columns of both are compared.
+        for column in sorted(row.keys() & computed_row.keys()):
+            if not _is_close(row[column], computed_row[column]):
+                yield f"{column} of {_row_name(row)} is {computed_row[column]!r}, but {row[column]!r} in the file"
 
 
 def _row_name(row: Mapping[str, Scalar]) -> str:
@@ -368,13 +392,13 @@ def _is_close(one: Scalar, other: Scalar) -> bool:
     if len(numbers) < 2:
         return one == other
     try:
-        return math.isclose(*numbers, rel_tol=CLOSE, abs_tol=CLOSE / 5)
-    except OverflowError:  # An integer that is larger than every float.
+        return math.isclose(*numbers, rel_tol=NUMBER_TOLERANCE, abs_tol=NUMBER_TOLERANCE / 5)
+    except OverflowError:  # One is an integer that is larger than every float.
         return one == other
 
 
 def outcome_differences(run: FileRun, outcome: Outcome) -> list[str]:
-    """Return how the outcome of a run trained again differs from the file's, to the last bit."""
+    """Return how the outcome of a run that was trained again differs from the file's outcome, to the last bit."""
     ours = {
         "status": outcome.status.value,
         "steps": outcome.steps,
@@ -385,4 +409,4 @@ def outcome_differences(run: FileRun, outcome: Outcome) -> list[str]:
     }
     theirs = (run.status, run.steps, run.accuracy, run.floor, run.curve, run.data)
     compared = zip(ours.items(), theirs, strict=True)
-    return [f"{name} is {mine!r}, the file says {given!r}" for (name, mine), given in compared if mine != given]
+    return [f"{name} is {mine!r}, but {claimed!r} in the file" for (name, mine), claimed in compared if mine != claimed]

@@ -57,9 +57,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalog.answer_file import answer_text
-from orchestrator.catalog.pooled import Pooled
+from orchestrator.catalog.pooled import PooledSweeps
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.history.sweeps import REPORT
+from orchestrator.history.sweeps import REPORT_FILE
 from orchestrator.report.rows import COLUMNS, MEASURE, NUMBERS, rows, run_values
 from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.search.base import Request
@@ -69,9 +69,10 @@ from orchestrator.system.files import replace_whole, whole_directory, write_whol
 if TYPE_CHECKING:
     import pandas as pd
 
-ANSWER = ".json"
+ANSWER_SUFFIX = ".json"
 """Suffix of a file with a sweep's answer."""
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "step", "loss", "task", "accuracy")
+"""Columns of the table ``curves`` before the measures."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:
@@ -100,15 +101,15 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
-def pooled_frames(pooled: Pooled, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
-    """Return :func:`runs_frame` or :func:`curves_frame` of every sweep, without repeated runs."""
+def pooled_frames(pooled: PooledSweeps, frame: Callable[[StoredSweep], pd.DataFrame]) -> pd.DataFrame:
+    """Return one table for all sweeps, from :func:`runs_frame` or :func:`curves_frame`, without repeated runs."""
     import pandas as pd
 
     return pd.concat([frame(sweep) for sweep in pooled.distinct()], ignore_index=True)
 
 
-def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
-    """Return the table of results, the target of each mix first."""
+def transitions_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
+    """Return the table of transitions. The target comes first in each mix."""
     import pandas as pd
 
     spec = stored.spec
@@ -122,8 +123,8 @@ def transitions_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
     return pd.DataFrame(values).astype(types)
 
 
-def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
-    """Return the posterior curve of each mix, a row per tested size. A mix without a transition has no rows."""
+def posterior_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
+    """Return the posterior curve of each mix, with a row per tested size. A mix without a transition has no rows."""
     import pandas as pd
 
     answer = stored.answer
@@ -137,18 +138,19 @@ def posterior_frame(stored: StoredSweep | Pooled) -> pd.DataFrame:
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
-    """Write Parquet and CSV files to a new directory, whole or not at all. Raises :class:`UserError` if it exists.
+    """Write Parquet and CSV files to a new directory, whole or not at all. Return the paths of the files.
 
-    A path that ends in ``.json`` gets the answer for ``verify`` instead (:mod:`orchestrator.catalog.answer_file`).
+    If the path ends in ``.json``, write the answer for ``verify`` instead (:mod:`orchestrator.catalog.answer_file`).
+    Raises :class:`UserError` if the directory exists.
     """
-    if directory.suffix == ANSWER:
+    if directory.suffix == ANSWER_SUFFIX:
         write_whole(output_path(directory), answer_text(stored))
         return [directory]
     if directory.exists():
-        raise UserError(f"{str(directory)!r} already exists; name a new directory with --output, or remove it")
+        raise UserError(f"{str(directory)!r} already exists; pass a new directory as --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
     with whole_directory(directory) as aside:
-        aside.chmod(0o755)
+        aside.chmod(0o755)  # Unlike a home, exported tables are for other users too.
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
             table.to_csv(aside / f"{name}.csv", index=False)
@@ -157,15 +159,21 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
 
 def output_path(path: Path) -> Path:
-    """Return the file to write. Raises :class:`UserError` for a directory or a file in a missing directory."""
+    """Return the path of a file to write. Raises :class:`UserError` for a directory, or for a file in a missing
+    directory."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UserError(f"{path} cannot be written: name a file in a directory that exists")
     return path
 
 
 def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
-    """Return a sweep's report as HTML. If it is served, ``index`` is the address of the page of all sweeps, and
-    ``nonce`` the word that allows its script."""
+    """Return a sweep's report as HTML.
+
+    Args:
+        stored: The sweep.
+        index: Address of the page of all sweeps, if the report is served.
+        nonce: Text that allows the report's script to run, if the report is served.
+    """
     from orchestrator.report.page.report import page
 
     return page(
@@ -181,10 +189,10 @@ def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
 
 
 def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
-    """Write a sweep's report to a file, which may exist, by default in the sweep's directory. Raises
-    :class:`UserError` as :func:`output_path`."""
+    """Write a sweep's report to a file, by default in the sweep's directory, and return the path. Replace an existing
+    file. Raises :class:`UserError` for a directory, or for a file in a missing directory."""
     if path is None:
-        path = stored.sweep.files.directory / REPORT
+        path = stored.sweep.files.directory / REPORT_FILE
         replace_whole(path, page_of(stored))
     else:
         write_whole(output_path(path), page_of(stored))
@@ -192,8 +200,8 @@ def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[LabeledAnswer]:
-    """Return sweeps under distinct names: space, variant, profile and whether it was imported, with the id if
-    necessary."""
+    """Return sweeps with distinct labels: space, variant, profile and whether the sweep was imported. Add the id if two
+    labels would be equal."""
     origins = {sweep.id: "imported" if sweep.is_imported else "" for sweep in sweeps}
     short = {
         sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile, origins[sweep.id]))) for sweep in sweeps

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, words_of
-from orchestrator.history.sweeps import UnreadableError, failures
-from orchestrator.home.run_files import numbers_of
+from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, mixes_text
+from orchestrator.history.sweeps import UnreadableError
+from orchestrator.home.run_files import failed_probes, numbers_of
 from orchestrator.jobs.state import State
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.sentences.costs import bad_runs
@@ -26,10 +26,11 @@ STATE_STYLES: Mapping[str, str] = {
     State.INTERRUPTED: "",
     State.FAILED: "red",
 }
+"""Style of each state of a sweep in a terminal."""
 
 
 def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:
-    """Return a paragraph per sweep (state, size, changes and transitions) and a line per unreadable sweep."""
+    """Return a paragraph for each sweep (state, size, changes and transitions) and a line for each unreadable sweep."""
     paragraphs: list[RenderableType] = []
     problems: list[str] = []
     for sweep in sweeps:
@@ -42,23 +43,23 @@ def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:
         problems += sweep.damage
         details = [sweep.profile, counted(sweep.runs, "run"), size_on_disk(sweep.disk_bytes)]
         details += [f"started {moment(sweep.begun_at)}", sweep.changes]
-        state = (sweep.state_words, STATE_STYLES[sweep.state])
+        state = (sweep.state_text, STATE_STYLES[sweep.state])
         text = Text.assemble(state, "".join(f", {part}" for part in details if part), "\n", sweep.words)
         paragraphs += [Text(sweep.id, style="bold"), Padding(text, (0, 0, 0, 2))]
     return Group(*paragraphs, *(Text(problem, style="yellow") for problem in problems))
 
 
-def sweep_words(stored: StoredSweep) -> str:
+def sweep_text(stored: StoredSweep) -> str:
     """Return each mix with its transition and its comparison with its baseline, in one line."""
-    return words_of(mixes_of(stored.answer))
+    return mixes_text(mixes_of(stored.answer))
 
 
 def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableType:
-    """Return a sweep with a row per mix and a row for each of ``runs``."""
+    """Return a sweep with a row for each mix and for each of ``runs``."""
     table = plain_table("mix", summary.size_axis, summary.parameters, "done", summary.learned, "now")
-    for place, column in enumerate(table.columns[1:]):
+    for index, column in enumerate(table.columns[1:]):
         column.no_wrap = True
-        column.justify = "right" if place > 1 else "left"
+        column.justify = "right" if index > 1 else "left"
     for mix in summary.mixes:
         transition = Text(mix.transition, style="green" if mix.verdict == Verdict.FOUND else "")
         counts = map(str, (mix.done, mix.learned, summary.training(mix.mix)))
@@ -66,7 +67,7 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
     parts: list[RenderableType] = [
         Text(f"{summary.id}: {summary.question}", style="bold"),
         Text.assemble(
-            (summary.state_words, STATE_STYLES[summary.state]),
+            (summary.state_text, STATE_STYLES[summary.state]),
             f", started {moment(summary.begun_at)}, last changed {moment(summary.changed_at)}",
             f"; {summary.changes}" if summary.changes else "",
         ),
@@ -95,7 +96,7 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
 
 
 def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
-    """Return a run of these sweeps: settings, outcome, learning curve, traceback."""
+    """Return a run that these sweeps share: settings, outcome, learning curve, traceback."""
     stored = sweeps[0]
     spec = sweeps[0].spec
     ended = next((run for run in stored.runs if run.key == key), None)
@@ -124,7 +125,8 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
         curve = outcome.curve
         errors = [outcome.error.strip()] if outcome.error else []
-        errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for _, result in failures([ended])]
+        failed = failed_probes(outcome, ended.directory)
+        errors += [f"the probe {result.name} failed:\n{result.error.strip()}" for result in failed]
     facts |= {name: str(value) for name, value in flatten(plain_value(run.config.settings)).items()}
     tracebacks = [part for error in errors for part in (Text(), Text(error, style="red"))]
     return Group(labeled(facts), Text(), _curve_table(curve), *tracebacks)

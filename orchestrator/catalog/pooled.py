@@ -1,18 +1,18 @@
 """One answer from several sweeps with the same question, settings and sizes, on different seeds.
 
-Transitions come from all runs together. A run that several sweeps have, such as one that ``--extend`` took over, counts
-once.
+Transitions come from all runs together. If several sweeps have a run, for example because ``--extend`` took it over,
+the run counts once.
 
-Evidence comes from the pairs of the first sweep, then those of the second, and so on, in the order in which the sweeps
-began. Each sweep's pairs count up to its own first incomplete one. A sweep chooses its pairs by the outcomes of its own
-earlier pairs, and an e-value is valid wherever a sweep stops, so this is one sequence of pairs that follows the rules
-of :mod:`orchestrator.transition.evidence`. (The product of the sweeps' own e-values would be valid too. It averages
-over the alternatives once per sweep, and this sequence only once.) Both need pairs that share no run. Therefore a pair
-counts only if neither of its runs is a run of an earlier sweep. That leaves out repeated pairs, and pairs whose outcome
-was partly known when the earlier sweep ended.
+Evidence comes from the pairs of the first sweep, then from the pairs of the second sweep, and so on, in the order in
+which the sweeps began. Each sweep's pairs count up to its first incomplete pair. A sweep chooses its pairs by the
+outcomes of its own earlier pairs, and an e-value is valid wherever a sweep stops. So this is one sequence of pairs that
+follows the rules of :mod:`orchestrator.transition.evidence`. (The product of the sweeps' e-values would be valid too.
+It averages over the alternatives once per sweep, and this sequence only once.) Both need pairs that share no run.
+Therefore a pair counts only if neither of its runs belongs to an earlier sweep. That omits repeated pairs, and pairs
+whose outcome was partly known when the earlier sweep ended.
 
-The evidence is valid for sweeps chosen before their outcomes were known. Pooling only the sweeps with a pleasant answer
-makes it too large, and nothing in the files shows that.
+The evidence is valid if the sweeps were chosen before their outcomes were known. It is too large if someone pools only
+the sweeps with a pleasant answer, and nothing in the files shows that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAY_DIFFER = frozenset({"seed", "seeds", "search.max_runs", "search.max_cost"})
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledSweeps:
     """Several sweeps as one, from :func:`pool`. ``sweeps`` are in the order in which they began."""
 
     sweeps: tuple[StoredSweep, ...]
@@ -53,7 +53,7 @@ class Pooled:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Every run once, by mix, size and seed. A run that failed in one sweep and not in another did not fail."""
+        """Each run once, by mix, size and seed. If a run failed in one sweep but not in another, it did not fail."""
         once: dict[RunId, Run] = {}
         for record in (record for sweep in self.sweeps for record in sweep.runs):
             if once.setdefault(_run(record), record).outcome.status is Status.FAILED:
@@ -61,10 +61,10 @@ class Pooled:
         return tuple(once.values())
 
     def distinct(self) -> Iterator[StoredSweep]:
-        """Yield the sweeps, each without the runs that another sweep stands for in :attr:`runs`."""
-        mine = {id(record) for record in self.runs}
+        """Yield the sweeps, each without the runs that :attr:`runs` takes from another sweep."""
+        pooled = {id(record) for record in self.runs}
         for sweep in self.sweeps:
-            yield replace(sweep, runs=tuple(record for record in sweep.runs if id(record) in mine))
+            yield replace(sweep, runs=tuple(record for record in sweep.runs if id(record) in pooled))
 
     @cached_property
     def answer(self) -> Answer:
@@ -86,11 +86,13 @@ class Pooled:
 
 
 def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
-    """Yield the blocks of each comparison of a sweep in order of request, up to its first incomplete one."""
+    """Yield the blocks of a sweep in order of request. Of each comparison, only those up to its first incomplete block
+    count."""
     ended = {_run(record) for record in sweep.runs}
     waiting: set[tuple[str, str]] = set()
     for block in sweep.blocks:
         if not ended.issuperset(block.runs):
+            # Later blocks of this comparison do not count: which of them ended may depend on their outcomes.
             waiting.add((block.mix, block.baseline))
         if (block.mix, block.baseline) not in waiting:
             yield block
@@ -100,9 +102,12 @@ def _run(record: Run) -> RunId:
     return record.config.label, record.config.size, record.config.seed
 
 
-def pool(sweeps: Sequence[StoredSweep]) -> Pooled:
-    """Return sweeps as one. Raises :class:`UserError` for fewer than two sweeps, a sweep given twice, or settings that
-    differ."""
+def pool(sweeps: Sequence[StoredSweep]) -> PooledSweeps:
+    """Return several sweeps as one.
+
+    Raises:
+        UserError: For fewer than two sweeps, for a sweep that is passed twice, and for sweeps with different settings.
+    """
     ids = [sweep.id for sweep in sweeps]
     if twice := next((sweep_id for sweep_id in ids if ids.count(sweep_id) > 1), None):
         raise UserError(f"{twice} was named twice: a sweep cannot be pooled with itself")
@@ -122,4 +127,4 @@ def pool(sweeps: Sequence[StoredSweep]) -> Pooled:
                 f"{other.id} cannot be pooled with {first.id}: they differ in {named}. "
                 "Pooled sweeps may differ only in seeds and in the limits of the search"
             )
-    return Pooled((first, *others))
+    return PooledSweeps((first, *others))

@@ -1,4 +1,4 @@
-"""Sweeps read from disk, by names or ids as typed, with their runs in training, even if some are damaged."""
+"""Reads sweeps from disk by their names or ids, with their runs in training, even if parts are damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 from numpy.typing import NDArray
 
 from orchestrator.history.journal import read_request
-from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
@@ -34,8 +35,15 @@ T = TypeVar("T")
 
 
 def find_sweep(home: Home, given: str | None) -> str:
-    """Return a sweep's id from its id, its space (the newest) or a unique prefix; None stands for the newest of all.
-    Raises :class:`UserError`."""
+    """Return the id of a sweep.
+
+    Args:
+        home: The home.
+        given: The sweep's id, a unique prefix of it, the space (for its newest sweep), or None for the newest sweep.
+
+    Raises:
+        UserError: If no sweep or several sweeps match.
+    """
     ids = home.sweep_ids()
     if given is None:
         if not ids:
@@ -45,6 +53,7 @@ def find_sweep(home: Home, given: str | None) -> str:
         return given
     if not ids:
         raise UserError(f"no sweep {given!r} was found: {home.root} has no sweeps")
+    # A space's name comes before prefixes: `prod` must not mean a sweep of `prod_fresh`.
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
         return of_space[0]
@@ -52,7 +61,7 @@ def find_sweep(home: Home, given: str | None) -> str:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Give more of the id.")
+        raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Type more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
     raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} Its sweeps, newest first: {first_of(ids)}.")
 
@@ -63,12 +72,13 @@ def space_of(sweep_id: str) -> str:
 
 
 def variant_of(sweep_id: str) -> str:
-    """Return the variant in a sweep's id, ``""`` without variants."""
+    """Return the variant in a sweep's id, or an empty string if its space has no variants."""
     return "-".join(sweep_id.split("-")[1:-3])
 
 
 def find_variants(home: Home, given: str) -> list[str]:
-    """Return the newest sweep of each variant, oldest first, or the result of :func:`find_sweep` for other names."""
+    """Return the newest sweep of each variant of a space, oldest first. For any other name, return the sweep that
+    :func:`find_sweep` finds."""
     newest: dict[str, str] = {}
     for sweep_id in home.sweep_ids():
         if space_of(sweep_id) == given:
@@ -78,7 +88,13 @@ def find_variants(home: Home, given: str) -> list[str]:
 
 
 def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], object]) -> tuple[RunInTraining, ...]:
-    """Return the runs on disk except ``ended`` (keys) and tuning. ``warn`` receives a message per unreadable stack."""
+    """Return a sweep's runs in training or interrupted, without tuning runs.
+
+    Args:
+        sweep: The sweep.
+        ended: Keys of runs to omit, because they have ended.
+        warn: Called with a message for each unreadable stack.
+    """
     family = sweep.spec.make_family()
     unfinished: dict[str, RunInTraining] = {}
     for directory in sorted(sweep.files.stacks.glob("*")):
@@ -98,8 +114,8 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     return tuple(run for run in unfinished.values() if run.key not in ended)
 
 
-def origin_words(state: str, is_imported: bool, imported_runs: int) -> str:
-    """Return a sweep's state with what came with an archive: all of it, or some of its runs."""
+def origin_text(state: str, is_imported: bool, imported_runs: int) -> str:
+    """Return a sweep's state, and whether the sweep or some of its runs were imported from an archive."""
     if is_imported:
         return f"imported, {state}"
     return f"{state}, {counted(imported_runs, 'run')} imported" if imported_runs else state
@@ -115,8 +131,8 @@ class StoredSweep:
         stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
         blocks: The pairs that the search requested as evidence.
-        failure: Why the sweep failed, in a line, or "".
-        read_ns: Time in ns before it was read, or 0 if it is unknown.
+        failure: Why the sweep failed, in a line. Empty if it has not failed.
+        read_ns: Time just before it was read in ns, or 0 if it is unknown.
     """
 
     sweep: Sweep
@@ -140,18 +156,18 @@ class StoredSweep:
 
     @property
     def is_imported(self) -> bool:
-        """True for a sweep that came with an archive, or was continued from one."""
+        """True for a sweep that came with an archive, or that continued from an archive."""
         return self.sweep.files.is_imported
 
     @property
     def imported_runs(self) -> int:
-        """Number of its runs that came with archives."""
+        """Number of the sweep's runs that came with archives."""
         return sum(run.is_imported for run in self.runs)
 
     @property
-    def state_words(self) -> str:
-        """The state, and what came with an archive: ``imported, finished`` or ``finished, 16 runs imported``."""
-        return origin_words(self.state.value, self.is_imported, self.imported_runs)
+    def state_text(self) -> str:
+        """The state, and what was imported: ``imported, finished`` or ``finished, 16 runs imported``."""
+        return origin_text(self.state.value, self.is_imported, self.imported_runs)
 
     @property
     def begun(self) -> datetime:
@@ -177,13 +193,17 @@ class StoredSweep:
         if len(matches) == 1:
             return matches.popitem()[1]
         if matches:
-            raise UserError(f"{key!r} matches {len(matches)} runs of {self.id}; give more of the key")
+            raise UserError(f"{key!r} matches {len(matches)} runs of {self.id}; type more of the key")
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
 def read_sweep(home: Home, given: str | None) -> StoredSweep:
-    """Read a sweep, named as for :func:`find_sweep`. Raises :class:`UserError` if the home does not have it, and
-    :class:`UnreadableError` if its files are damaged."""
+    """Read the sweep that :func:`find_sweep` finds.
+
+    Raises:
+        UserError: If no sweep or several sweeps match.
+        UnreadableError: If the sweep's files are damaged.
+    """
     stored = read_known(home, find_sweep(home, given))
     if isinstance(stored, UnreadableError):
         raise stored
@@ -192,7 +212,7 @@ def read_sweep(home: Home, given: str | None) -> StoredSweep:
 
 def no_sweep(home: Home) -> str:
     """Return the message for a home without sweeps."""
-    return f"{home.root} has no sweep yet: start one with `run NAME`, or name another --home"
+    return f"{home.root} has no sweep yet: start one with `run NAME`, or pass another --home"
 
 
 def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
@@ -201,14 +221,17 @@ def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
 
 
 def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
-    """Return the sweep of this id, or the reason why it is unreadable. With ``answered``, a sweep is also unreadable if
-    its family raises an error while it is answered."""
+    """Return the sweep with this id, or the reason why it is unreadable.
+
+    With ``answered``, a sweep also counts as unreadable if its family raises an exception while the answer is computed.
+    """
     read_ns = time.time_ns()
     try:
         sweep = load_sweep(home, sweep_id)
     except UnreadableError as error:
         return error
     try:
+        # In this order: if the driver ends in between, its last entries are read, and it only seems to run.
         driven = sweep.files.is_driven()
         memory = recall_sweep(sweep)
     except OSError as error:
@@ -233,8 +256,8 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
 
 
 def result_of_family(sweep: Sweep, compute: Callable[[], T]) -> T | UnreadableError:
-    """Return the result of a computation that calls a sweep's family. If a family from outside this project raises an
-    exception, return that the sweep is unreadable."""
+    """Return the result of a computation that calls a sweep's family. If the family is from outside this project and
+    raises an exception, return the error for an unreadable sweep."""
     try:
         return compute()
     except Exception as error:
@@ -245,8 +268,11 @@ def result_of_family(sweep: Sweep, compute: Callable[[], T]) -> T | UnreadableEr
 
 
 def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """Return a run's key, given a unique prefix, and every readable sweep with this run, newest first. Raises
-    :class:`UserError`."""
+    """Return the key of the run with a unique prefix, and every readable sweep that has this run, newest first.
+
+    Raises:
+        UserError: If no run or several runs match.
+    """
     holders: dict[str, list[StoredSweep]] = {}
     for sweep_id in home.sweep_ids():
         sweep = read_known(home, sweep_id, answered=False)
@@ -258,12 +284,12 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     if len(holders) == 1:
         return holders.popitem()
     if holders:
-        raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
+        raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Type more of the key.")
     raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
 
 
 def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a run and its probes. Raises :class:`UserError` if there are none."""
+    """Return the arrays of a run and its probes. Raises :class:`UserError` if it has no arrays."""
     return arrays_of(run.directory) or _refuse(run, "arrays")
 
 
@@ -280,8 +306,11 @@ def read_weights(run: Run) -> dict[str, NDArray[Any]]:
 
 
 def load_model(spec: SweepSpec, run: Run) -> Any:
-    """Return the trained model of a run, on the CPU, of a type that its family chooses. Raises :class:`UserError` if
-    the run has no weights, or if the family cannot load them."""
+    """Return the trained model of a run, on the CPU. Its family chooses the type.
+
+    Raises:
+        UserError: If the run has no weights, or if the family cannot load them.
+    """
     weights = read_weights(run)
     try:
         return spec.make_family().load(run.config, weights)

@@ -1,4 +1,4 @@
-"""Runs of an answer file, trained again. A file is from elsewhere, so no command that only the file names is run."""
+"""Trains runs of an answer file again. Someone else may have written the file, so its own commands are never run."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from orchestrator.system.errors import UserError
 
 
 def with_own_script(spec: SweepSpec, space: str | None) -> SweepSpec:
-    """Return the specification of a file with the script of the user's own search space, if its runs are of a script.
+    """If the answer's runs come from a script, replace the script in its specification with the script from the user's
+    search space.
 
     Raises:
-        UserError: unless the script, its code, settings and mixes are the same in both.
+        UserError: If the script, its code, its settings or its mixes differ.
     """
     if spec.script is None:
         return spec
     if space is None:
-        raise UserError("a command that a file names is not run: name your search space of this script, --space FILE")
+        raise UserError("a command in the file is never run: pass your own search space with this script, --space FILE")
     own = load_space(space)
     if own.script is None:
-        raise UserError(f"{space} has no script:, but the runs of the file are of a script")
+        raise UserError(f"{space} has no script:, but the file's runs come from a script")
     changed = spec.model_copy(update={"script": own.script})
     same_commands = digest_of_script(changed.to_dict()) == digest_of_script(own.to_dict())
     if not same_commands or own.script.identity() != spec.script.identity():
-        raise UserError(f"the script, its code, settings or mixes in {space} differ from those of the file")
+        raise UserError(f"the script, its code, settings or mixes in {space} differ from the file")
     return changed
 
 
 def retrained_differences(run: FileRun, spec: SweepSpec) -> list[str]:
-    """Train a run again, and return how its outcome differs. An exception of its family is a difference.
+    """Train a run again, and return how its outcome differs. An exception that its family raises is a difference.
 
     Raises:
-        UserError: if this machine cannot train the run, for example without its GPU.
+        UserError: If this machine cannot train the run, for example because it has no GPU.
     """
     from orchestrator.engine.retraining import retrain  # Torch takes a second to import.
 

@@ -1,4 +1,4 @@
-"""What listings show of a sweep, as plain values: for `sweeps`, `status` and the page of all sweeps."""
+"""Summary of a sweep as plain values, for `sweeps`, `status` and the page of all sweeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from orchestrator.catalog.reading import StoredSweep, origin_words
+from orchestrator.catalog.reading import StoredSweep, origin_text
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer
@@ -31,7 +31,7 @@ class MixSummary:
         verdict, value, low, high: Its transition on the size axis.
         transition, parameters: The same as text, and in parameters.
         words: Its own answer in a line.
-        compared: Its comparison with the baseline as text, ``""`` without a baseline.
+        compared: Its comparison with the baseline as text. Empty if it is not compared.
         tested: The smallest and the largest size with a run.
         has_points: True if a run counts for the transition.
     """
@@ -64,8 +64,8 @@ class PlainParagraph:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run that ended, is in training or was interrupted: its status, its last step, and its accuracy on the target
-    there."""
+    """A run that ended, is in training or was interrupted: its status, its last step, and its accuracy on the target at
+    that step."""
 
     key: str
     mix: str
@@ -82,17 +82,21 @@ class Summary:
 
     Attributes:
         begun, changed: Times in ISO 8601, in UTC.
-        state, failure: State of the sweep in a word and, if it failed, why.
-        is_imported: True if it came with an archive, or was continued from one; otherwise, ``imported_runs`` is the
-            number of its runs that came with archives.
+        state, failure: State of the sweep in a word and, if it failed, the reason.
+        is_imported: True if it came with an archive, or continued from an archive.
+        imported_runs: Number of its runs that came with archives.
         offered: The smallest and the largest size on the axis of its answer.
-        runs: Number of runs behind the transitions, and ``ended`` of all runs that ended.
-        cost: Cost so far by name, and ``cost_words`` as text, ``""`` without runs.
-        run_bytes: Bytes of the runs on disk, and ``directory_bytes`` of the sweep's directory.
-        head, parameters, learned: A line above the table of transitions, and words in its header.
+        runs: Number of runs behind the transitions.
+        ended: Number of all runs that ended.
+        cost: Cost so far by name.
+        cost_words: Cost so far as text. Empty if there are no runs.
+        run_bytes: Bytes of the runs on disk.
+        directory_bytes: Bytes of the sweep's directory.
+        head: A line above the table of transitions.
+        parameters, learned: Headings of columns of that table.
         findings, evidence, verdicts, paragraphs: Its answer as text.
         about: A few words below its question on the page of all sweeps.
-        resume: The command that resumes the sweep if it was interrupted, else ``""``.
+        resume: The command that resumes the sweep if it was interrupted, otherwise empty.
     """
 
     id: str
@@ -130,9 +134,9 @@ class Summary:
     resume: str
 
     @property
-    def state_words(self) -> str:
-        """The state, whether the sweep came with an archive and, if it failed, why: ``failed: ValueError: no data``."""
-        state = origin_words(self.state, self.is_imported, self.imported_runs)
+    def state_text(self) -> str:
+        """The state, what was imported and, if the sweep failed, the reason: ``failed: ValueError: no data``."""
+        state = origin_text(self.state, self.is_imported, self.imported_runs)
         return f"{state}: {self.failure}" if self.failure else state
 
     @property
@@ -155,7 +159,7 @@ class Summary:
     @property
     def words(self) -> str:
         """Each mix with its transition and its comparison with its baseline, in one line."""
-        return words_of(self.mixes)
+        return mixes_text(self.mixes)
 
     def training(self, mix: str) -> int:
         """Return the number of runs of a mix that train now."""
@@ -163,7 +167,7 @@ class Summary:
 
 
 def summarize(stored: StoredSweep) -> Summary:
-    """Return what listings show of a sweep."""
+    """Return the summary of a sweep."""
     spec = stored.spec
     answer = stored.answer
     total = cost_of(stored.spec, stored.runs)
@@ -229,7 +233,7 @@ def mixes_of(answer: Answer) -> tuple[MixSummary, ...]:
     )
 
 
-def words_of(mixes: Iterable[MixSummary]) -> str:
+def mixes_text(mixes: Iterable[MixSummary]) -> str:
     """Return each mix with its transition and its comparison with its baseline, in one line."""
     parts = ([f"{mix.mix} {mix.transition}", mix.compared] for mix in mixes)
     return "; ".join(", ".join(filter(None, words)) for words in parts)
@@ -258,8 +262,8 @@ def ended_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
 
 
 def status_json(summary: Summary, runs: Sequence[RunStatus] | None = None) -> dict[str, Any]:
-    """Return the progress of a sweep, and with ``runs`` of its runs, as plain JSON values, with names that do not
-    change between versions. Times are ISO 8601 in UTC."""
+    """Return the progress of a sweep and, if passed, of its ``runs`` as plain JSON values. Names do not change between
+    versions. Times are ISO 8601 in UTC."""
     return {
         "id": summary.id,
         "question": summary.question,

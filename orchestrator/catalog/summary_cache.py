@@ -1,13 +1,14 @@
-"""Summaries of sweeps that ended, kept between commands: reading and estimating 300 sweeps takes a minute.
+"""Stores summaries of finished sweeps between commands, because to read and estimate 300 sweeps takes a minute.
 
-They are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``), never in a home:
-a home may be another user's, and a summary in it could say anything. A summary is a copy, and any of them can be
-deleted. It is made when a sweep ends or, if it is missing, when a command first looks at the sweep.
+The summaries are in this user's own cache, ``~/.cache/orchestrator/summaries`` (or below ``XDG_CACHE_HOME``). They are
+never in a home: another user may have written the home, and a forged summary could claim anything. A summary is a copy,
+so it can be deleted. It is made when a sweep ends or, if it is missing, when a command first reads the sweep.
 
-A summary is used only if its sources have not changed since (:func:`_stamp`): the content of the journal and the search
-space, the files of each run by number, size and time of change, the source of this program, and for a family from
-outside its source and the list of code that this user trusts. It is kept only if none of these changed after the sweep
-was read. Sweeps that are running, unfinished or damaged, and those of scripts and notebooks, are read every time.
+A summary is used only if its sources have not changed since (:func:`_stamp`). They are the content of the journal and
+the search space, the state of each run's files (inode, size, time of change) and the source of this program. For a
+family from outside this project, the family's source and the list of trusted code count too. A summary is stored only
+if no source changed after the sweep was read. Running, unfinished and damaged sweeps are read every time, and so are
+sweeps of scripts and notebooks.
 """
 
 from __future__ import annotations
@@ -51,24 +52,30 @@ from trainables.contract.user_modules import files_of
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 16 << 20
-"""Largest kept summary that is read."""
+LARGEST_SUMMARY = 16 << 20
+"""Maximum number of bytes of a stored summary that is read."""
 SOURCES = ("orchestrator", "trainables", "search_spaces")
 """Directories of the program, next to each other."""
-SUFFIXES = (".py", ".yaml")
-"""Ends of the names of its files."""
-PARTS = ("", OUTCOME, CONTENTS, PROBES)
-"""Paths in the directory of a run that tell whether a summary of it is still right."""
+SOURCE_SUFFIXES = (".py", ".yaml")
+"""Endings of the names of the program's files."""
+RUN_PARTS = ("", OUTCOME, CONTENTS, PROBES)
+"""Paths in the directory of a run that change whenever a summary of the run may become wrong."""
 QUIET_NS = 1_000_000_000
-"""Files must not have changed for this time before a sweep was read: clocks of file systems are coarse."""
+"""Time for which files must not have changed before a sweep was read, because clocks of file systems are coarse."""
 MARGIN_NS = 20_000_000
-"""Time to wait beyond that."""
+"""Time to wait in addition to :data:`QUIET_NS`."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Content of a file: the summary, the keys of the runs and the files of code that it depends on, and the stamp of
-    all this."""
+class CachedSummary:
+    """Content of a file.
+
+    Attributes:
+        stamp: Hash of everything that the summary was computed from.
+        keys: Keys of the runs that the summary depends on.
+        code: Paths of the files of code that the summary depends on.
+        summary: The summary.
+    """
 
     stamp: str
     keys: tuple[str, ...]
@@ -79,8 +86,8 @@ class Entry:
 def read_summary(
     home: Home, sweep_id: str, read: Callable[[], StoredSweep | UnreadableError] | None = None
 ) -> Summary | UnreadableError:
-    """Return the summary of a sweep, or the reason why it is unreadable. ``read`` reads the sweep if no summary of it
-    is kept."""
+    """Return the summary of a sweep, or the reason why it is unreadable. If no summary is stored, call ``read`` to read
+    the sweep."""
     if (summary := find(home.sweep(sweep_id))) is not None:
         return summary
     stored = read_known(home, sweep_id) if read is None else read()
@@ -90,8 +97,12 @@ def read_summary(
 
 
 def open_summary(home: Home, given: str | None) -> Summary:
-    """Return the summary of a sweep, named as for :func:`~orchestrator.catalog.reading.find_sweep`. Raises
-    ``UserError`` if the home does not have it, and :class:`UnreadableError` if its files are damaged."""
+    """Return the summary of the sweep that :func:`~orchestrator.catalog.reading.find_sweep` finds.
+
+    Raises:
+        UserError: If no sweep or several sweeps match.
+        UnreadableError: If the sweep's files are damaged.
+    """
     summary = read_summary(home, find_sweep(home, given))
     if isinstance(summary, UnreadableError):
         raise summary
@@ -99,22 +110,23 @@ def open_summary(home: Home, given: str | None) -> Summary:
 
 
 def find(files: SweepDirectory) -> Summary | None:
-    """Return the kept summary of a sweep. Return None without one, or if anything it was computed from has changed."""
+    """Return the stored summary of a sweep. Return None if there is none, or if anything that it was computed from has
+    changed."""
     try:
-        content = read_bytes(_place(files), MOST_BYTES)
+        content = read_bytes(_place(files), LARGEST_SUMMARY)
         digest, _, body = content.partition(b"\n")
         if not _is_own(_place(files)) or digest != hashlib.sha256(body).hexdigest().encode() or files.is_driven():
             return None
-        entry = typed(Entry, parse_json(body))
+        entry = typed(CachedSummary, parse_json(body))
         is_same = entry.stamp == _stamp(files, entry.keys, entry.code)[0]
-        # Reports and figures in the sweep's directory come and go.
+        # The stamp does not cover the sweep's directory, because reports and figures there come and go.
         return replace(entry.summary, directory_bytes=directory_bytes(files.directory)) if is_same else None
-    except (OSError, ValueError):  # Missing, damaged or of another version: the sweep is read.
+    except (OSError, ValueError):  # It is missing, damaged or from another version, so the sweep is read.
         return None
 
 
 def keep(stored: StoredSweep) -> Summary:
-    """Return the summary of a sweep, and keep it if the sweep has ended."""
+    """Return the summary of a sweep, and store it if the sweep has finished."""
     summary = summarize(stored)
     if stored.state is not State.FINISHED or stored.damage or (code := _code(stored)) is None:
         return summary
@@ -122,16 +134,19 @@ def keep(stored: StoredSweep) -> Summary:
     try:
         keys = tuple(dict.fromkeys(entry.key for entry in read_journal(files.journal) if isinstance(entry, Ended)))
         stamp, changed_ns = _stamp(files, keys, code)
+        # A file that changed after the sweep was read would be in the stamp but not in the summary.
         if changed_ns + QUIET_NS < stored.read_ns:
-            _write(_place(files), Entry(stamp, keys, code, summary))
+            _write(_place(files), CachedSummary(stamp, keys, code, summary))
     except (OSError, ValueError) as error:  # A full or missing disk, for example: the next command computes it again.
         log.info(f"the summary of {stored.id} was not kept: {error}")
     return summary
 
 
 def keep_ended(files: SweepDirectory, *, can_wait: bool) -> None:
-    """Keep the summary of a sweep that this process has just ended, so that the first listing finds it. Without
-    ``can_wait``, do nothing if its files have changed so recently that the summary could not be kept."""
+    """Store the summary of a sweep that this process has just ended, so that the first listing finds it.
+
+    If the files have changed too recently, wait. Without ``can_wait``, store nothing instead.
+    """
     left_ns = files.journal.lstat().st_ctime_ns + QUIET_NS + MARGIN_NS - time.time_ns()
     if left_ns > 0:
         if not can_wait:
@@ -141,14 +156,14 @@ def keep_ended(files: SweepDirectory, *, can_wait: bool) -> None:
 
 
 def forget(files: SweepDirectory) -> None:
-    """Delete the kept summary of a sweep."""
+    """Delete the stored summary of a sweep."""
     with suppress(OSError):
         _place(files).unlink(missing_ok=True)
         _place(files).parent.rmdir()
 
 
 def directory() -> Path:
-    """Return the directory of all kept summaries of this user. Raises ``FileNotFoundError`` for a user without a home
+    """Return the directory of this user's stored summaries. Raises ``FileNotFoundError`` if the user has no home
     directory, as in some containers."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     try:
@@ -169,11 +184,12 @@ def _is_own(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-def _write(path: Path, entry: Entry) -> None:
+def _write(path: Path, entry: CachedSummary) -> None:
     """Write a file whole, readable by its owner only. It need not survive a crash."""
     body = json.dumps(asdict(entry), separators=(",", ":")).encode()
-    for place in (directory(), path.parent):  # Directories above one that is made get the usual mode.
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # In this order, because `mkdir` creates missing parents with the usual mode.
+    for parent in (directory(), path.parent):
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -185,29 +201,33 @@ def _write(path: Path, entry: Entry) -> None:
 
 
 def _code(stored: StoredSweep) -> tuple[str, ...] | None:
-    """Return the files of the code from outside that a sweep names, or None if they cannot be found out."""
+    """Return the files of the code from outside this project that a sweep names. Return None if they are unknown."""
     if stored.spec.script is not None:
-        return None  # The files of a script are checked whenever a sweep of it is read.
+        return None  # Whenever such a sweep is read, the files of its script are checked.
     named = (name.partition(":") for name in (stored.spec.family, *stored.spec.probes))
     files: list[Path] = []
     for module in dict.fromkeys(module for module, colon, _ in named if colon and is_outside(module)):
         own = list(files_of(module).values())
         if not own or any(file.stat().st_mtime > IMPORTED_AT for file in own):
-            return None  # A notebook, or a file that may have been changed after it was imported.
+            return None  # The code is in a notebook, or in a file that may have changed after it was imported.
         files += own
     return (*map(str, files), str(list_path())) if files else ()
 
 
 def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> tuple[str, int]:
-    """Return a hash of everything that a summary is computed from, and the time in ns when a part of it last changed.
-    Raises ``OSError`` or ``ValueError`` if a part cannot be read."""
+    """Return a hash of everything that a summary is computed from, and the time in ns of its last change.
+
+    Raises ``OSError`` or ``ValueError`` if a part cannot be read.
+    """
     digest = hashlib.sha256(_program().encode())
     changed_ns = 0
+    # Two small files are hashed whole. Of each run, only the state of its files counts, because runs can be large.
     for written, most in ((files.journal, MOST_JOURNAL_BYTES), (files.spec, MOST_SPACE_BYTES)):
         content = read_bytes(written, most)
+        # With its length, so that content cannot move from one file to the other unnoticed.
         digest.update(b"%d %b\n" % (len(content), hashlib.sha256(content).digest()))
     directories = [os.path.join(files.home.runs, checked_key(key)) for key in keys]
-    parts = (os.path.join(directory, part) if part else directory for directory in directories for part in PARTS)
+    parts = (os.path.join(directory, part) if part else directory for directory in directories for part in RUN_PARTS)
     for path in (*code, *map(os.fspath, (files.journal, files.spec, files.imported)), *parts):
         state, at_ns = _state(path)
         digest.update(state)
@@ -216,8 +236,10 @@ def _stamp(files: SweepDirectory, keys: Iterable[str], code: Sequence[str]) -> t
 
 
 def _state(path: str) -> tuple[bytes, int]:
-    """Return what identifies the content of a path without reading it, and the time in ns of its last change. Nobody
-    can choose the time of change (ctime), and a copy of a file has another."""
+    """Return a text that identifies the content of a path without reading it, and the time of its last change in ns.
+
+    Nobody can choose the time of change (ctime), and a copy of a file has a different time.
+    """
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -228,13 +250,14 @@ def _state(path: str) -> tuple[bytes, int]:
 
 @cache
 def _program() -> str:
-    """Return text that is another one whenever this program or a library that it computes with is."""
+    """Return text that changes whenever this program, or a library that affects its results, changes."""
     parts = [sys.version, *(f"{name} {version(name)}" for name in ("numpy", "scipy"))]
     for source in (Path(orchestrator.__file__).parents[1] / name for name in SOURCES):
         for root, _, names in sorted(os.walk(source)):
-            for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SUFFIXES)):
+            for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES)):
                 status = os.stat(path)
-                if status.st_mtime > IMPORTED_AT:  # This process may have imported the file before it was changed.
+                # This process may have imported the file before it changed, so no stored summary may match.
+                if status.st_mtime > IMPORTED_AT:
                     return secrets.token_hex()
                 parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(parts)

@@ -1,1 +1,1 @@
-"""The commands: each module reads arguments, calls the library and prints. It imports slow packages only if needed."""
+"""The command line. Each module reads arguments, calls the library and prints. Slow packages are imported late."""

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from orchestrator.system.commands import DISTRIBUTION
 from orchestrator.system.printing import echo
 
-GROUPS = {
+COMMAND_GROUPS = {
     "Run": {
         "show": "List the search spaces, or print a resolved one as YAML.",
         "plan": "Print what a sweep would cost, without starting it.",
@@ -39,7 +40,7 @@ GROUPS = {
         "simulate": "Compare the search methods on simulated sweeps: cost, error.",
     },
     "Maintain": {
-        "home": "Copy a home to a file and back, or trust a home or code.",
+        "home": "Export a home, import one, or trust a home or code.",
         "sync": "Write missing records, for example after an outage.",
         "rm": "Delete a sweep from disk and from its records.",
     },
@@ -49,14 +50,14 @@ GROUPS = {
 
 class _Grouped(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for group, commands in GROUPS.items():
+        for group, commands in COMMAND_GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl(list(commands.items()))
 
 
 def _version(asked: bool) -> None:
     if asked:
-        echo(f"orchestrator {version('transition-sweeps')}")
+        echo(f"orchestrator {version(DISTRIBUTION)}")
         raise typer.Exit
 
 
@@ -70,15 +71,18 @@ def _program(
 
 
 def program(name: str = "") -> typer.Typer:
-    """Return the program. Given a ``name``, only that command can be called, and others are only listed and suggested,
-    because each module imports its dependencies."""
+    """Return the program. If a ``name`` is passed, only that command can be called. The others are only listed and
+    suggested, because each module imports its dependencies."""
     app = typer.Typer(cls=_Grouped, add_completion=False, rich_markup_mode=None)
     app.callback()(_program)
-    for group, commands in GROUPS.items():
+    for group, commands in COMMAND_GROUPS.items():
         for command, text in commands.items():
             function = _program
             if name in ("", command):
                 module = import_module(f"orchestrator.cli.{group.lower().replace(' ', '_')}")
                 function = getattr(module, f"{command.replace('-', '_')}_command")
-            app.command(command, short_help=text)(function)
+            if isinstance(function, typer.Typer):  # A group of commands, such as `home export` and `home import`.
+                app.add_typer(function, name=command, short_help=text)
+            else:
+                app.command(command, short_help=text)(function)
     return app

@@ -1,4 +1,4 @@
-"""The program's entry point. It turns every error into a message on stderr and an exit code."""
+"""The program's entry point, which turns every error into a message on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from orchestrator.system.errors import INTERRUPTED, SweepError, UserError
 from orchestrator.system.printing import Console, echo
 from trainables.contract.settings import SettingsError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Error numbers for a full disk."""
+NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Error numbers for a missing permission."""
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
-    """Replace ``--resume`` without a value by ``--resume=``, because typer's options cannot have optional values."""
+    """Replace ``--resume`` without a value by ``--resume=``. Values of typer's options cannot be optional."""
     return [
         "--resume=" if word == "--resume" and (following is None or following.startswith("-")) else word
         for word, following in zip_longest(arguments, arguments[1:])
@@ -34,15 +36,15 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
+    """Run a command, and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
 
-    Without ``arguments``, use those of this process.
+    ``arguments`` are by default the arguments of this process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = [word for word in given if word != "--debug"] or ["--help"]
     end = _End()
     if arguments is None:
-        atexit.register(end)  # Registered first, so called last.
+        atexit.register(end)  # The first registered function is called last.
 
     def command() -> int | None:
         if arguments is None:
@@ -56,14 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class _End:
-    """Exits at once with the right code. Python would abort (SIGABRT) if it stopped a thread inside C++ code."""
+    """Exits at once with the right code. Python itself would abort (SIGABRT) if it stopped a thread inside C++ code."""
 
     code = 1
 
     def __call__(self) -> None:
         if threading.active_count() > 1:
             for stream in (sys.stdout, sys.stderr):
-                with suppress(OSError, ValueError):  # A closed pipe or full disk was reported before.
+                with suppress(OSError, ValueError):  # A closed pipe or a full disk has already been reported.
                     stream.flush()
             os._exit(self.code)
 
@@ -74,7 +76,8 @@ def _exit_code(command: Callable[[], int | None], *, debug: bool) -> int:
         code = command() or 0
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
         if debug:
-            echo(traceback.format_exc(), err=True, nl=False)  # Its lines may have another user's text.
+            # With `echo`, because the traceback may contain another user's text.
+            echo(traceback.format_exc(), err=True, nl=False)
         message, code = describe(error)
         say(message)
         return code
@@ -90,7 +93,7 @@ def describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, SweepError):
         return str(error), error.exit_code
     if isinstance(error, SettingsError):
-        from orchestrator.space.mistakes import explain
+        from orchestrator.space.parsing import explain
 
         return explain(error), UserError.exit_code
     if isinstance(error, typer.TyperException):
@@ -98,7 +101,7 @@ def describe(error: Exception) -> tuple[str, int]:
         hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
         return error.format_message() + hint, error.exit_code
     if isinstance(error, OSError) and error.errno is not None:
-        return _system(error), 1
+        return _system_error_text(error), 1
     if isinstance(error, typer.Abort):
         return "aborted", 1
     lines = str(error).strip().splitlines()
@@ -106,14 +109,14 @@ def describe(error: Exception) -> tuple[str, int]:
     return f"{summary} (this should not happen; run again with --debug for the traceback)", 1
 
 
-def _system(error: OSError) -> str:
-    place = f" {str(error.filename)!r}" if error.filename else ""
-    if error.errno in FULL:
-        remedy = "Free some space and continue with --resume, or name another --home."
-        return f"the disk is full: cannot write{place}. {remedy}"
-    if error.errno in DENIED:
-        return f"permission denied:{place} ({error.strerror}). Name another place with --home or --output."
-    return f"{error.strerror}{place} (run again with --debug for the traceback)"
+def _system_error_text(error: OSError) -> str:
+    path = f" {str(error.filename)!r}" if error.filename else ""
+    if error.errno in FULL_DISK:
+        remedy = "Free some space and continue with --resume, or pass another --home."
+        return f"the disk is full: cannot write{path}. {remedy}"
+    if error.errno in NO_PERMISSION:
+        return f"permission denied:{path} ({error.strerror}). Pass another path as --home or --output."
+    return f"{error.strerror}{path} (run again with --debug for the traceback)"
 
 
 def say(message: str, head: str = "error: ") -> None:

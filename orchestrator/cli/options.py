@@ -1,6 +1,6 @@
-"""Arguments that several commands share, and functions that read them or print.
+"""Arguments that several commands share, and functions for reading them and for printing.
 
-The options of `run` are fields in sweep/run_options.py, which :func:`with_options` turns into options of a command.
+The options of `run` are fields in sweep/run_options.py. :func:`with_options` turns them into options of a command.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def _path(given: str | Path, check: Callable[[Path], object] = lambda path: None
 
 def _home(given: str | Path) -> Path:
     if not str(given).strip():
-        raise typer.BadParameter("must not be empty: omit the option, or name a directory")
+        raise typer.BadParameter("must not be empty: omit the option, or pass a directory")
     return _path(given, check_home)
 
 
 def path_option(help: str) -> Any:
-    """Return an option that names a file or directory to write."""
+    """Return an option whose value is a file or directory to write."""
     return typer.Option(parser=_path, metavar="PATH", help=help)
 
 
@@ -51,12 +51,13 @@ SpaceNames = Annotated[
 ]
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id or its beginning, or a search space's name for its newest sweep."
+"""Help of arguments that are sweeps."""
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 NewestSweep = Annotated[str | None, typer.Argument(metavar="SWEEP", help=f"{SWEEP_HELP} By default the newest.")]
 
 
 def as_in_run(name: str, **settings: Any) -> Any:
-    """Return the option of `run` with this name, for another command that has it too."""
+    """Return the option of `run` with this name, for another command that also has it."""
     described = RunOptions.__dataclass_fields__[name].metadata["option"]
     return typer.Option(*described["names"], help=described["help"], metavar=described["metavar"], **settings)
 
@@ -68,7 +69,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 def with_options(
     kind: type[SpaceOptions | PlaceOptions], **types: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn a command's parameter ``options`` into an option per field, typed like the field or as in ``types``."""
+    """Turn a command's parameter ``options`` into options of the command line, one for each field of ``kind``.
+
+    Args:
+        kind: The class of the parameter.
+        types: Types of options, by field, that replace the fields' types.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         option_fields = [field for field in fields(kind) if "option" in field.metadata]
@@ -95,14 +101,15 @@ def with_options(
 
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
-    """Return the sweep of a search space with these options, by default on this machine."""
+    """Return the specification of a search space with these options, by default for this machine's hardware."""
     if warning := open_space(space).warning:
         warn(warning)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware, most: int | None = None) -> list[SweepSpec]:
-    """Return the sweeps of a search space: the chosen variant, or one sweep per variant, of the first ``most``."""
+    """Return the specifications of a search space: for the chosen variant, or for each variant. ``most`` limits the
+    number of variants."""
     chosen = options.variant
     names = (chosen,) if chosen is not None else variant_names(space, options.profile, hardware)[:most] or (None,)
     return [resolve(space, replace(options, variant=name), hardware) for name in names]
@@ -118,7 +125,7 @@ def hardware_at(address: str | None) -> Hardware:
 
 
 def open_home(home: Path) -> Home:
-    """Return a home for a command that only reads it. Print a note on stderr if it is not listed as this user's own."""
+    """Return a home for a command that only reads it. Print a note on stderr if the home is not this user's own."""
     try:
         why = why_foreign(home)
     except OSError as error:
@@ -126,16 +133,20 @@ def open_home(home: Path) -> Home:
     if why:
         trust = command_line("home", "trust", home)
         echo(
-            f"note: {home} is not listed as a home of yours ({why}), so anyone may have written its results. If it is "
-            f"yours, run `{trust}`",
+            f"note: {home} is not in your list of homes ({why}), so anyone may have written its results. If it is "
+            f"yours, run once: `{trust}`",
             err=True,
         )
     return Home(home.resolve())
 
 
 def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
-    """Return the sweep of this name, or the newest. Print damaged files on stderr. Raises ``UserError``, or
-    ``UnreadableError`` for a sweep that cannot be read."""
+    """Return the sweep with this name, by default the newest. Print messages about damaged files on stderr.
+
+    Raises:
+        UserError: If no sweep or several sweeps match.
+        UnreadableError: If the sweep cannot be read.
+    """
     stored = read_sweep(home, sweep)
     for damage in stored.damage:
         warn(damage)
@@ -143,11 +154,11 @@ def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
 
 
 def warn(text: str) -> None:
-    """Print a problem on stderr that does not stop the command."""
+    """Print a warning on stderr."""
     echo(f"warning: {text}", err=True)
 
 
 def wide_console() -> Console:
-    """Return a console with wide lines, so that tables do not fold, unless the output is a terminal."""
+    """Return a console for tables. If the output is not a terminal, its lines are so long that tables do not wrap."""
     console = Console()
     return console if console.is_terminal else Console(width=200)

@@ -1,4 +1,4 @@
-"""Results: sweeps, runs, reports, figures, comparisons, tables, probes, pages."""
+"""Commands that show results: sweeps, runs, reports, figures, comparisons, tables, probes, pages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalog import export
-from orchestrator.catalog.answer_file import DISTRIBUTION, Checked, check, read_answer
+from orchestrator.catalog.answer_file import VerifiedAnswer, check, read_answer
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
-from orchestrator.catalog.pooled import Pooled, pool
+from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.retraining import retrained_differences, with_own_script
 from orchestrator.catalog.summary import ended_runs, status_json
@@ -46,16 +46,17 @@ from orchestrator.report.side_by_side import can_scale, scaling_text
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs
 from orchestrator.system import environment
-from orchestrator.system.commands import command_line
+from orchestrator.system.commands import DISTRIBUTION, command_line
 from orchestrator.system.environment import HOME, user_path
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole
-from orchestrator.system.permissions import shared_words
+from orchestrator.system.permissions import sharing_text
 from orchestrator.system.printing import echo
 from orchestrator.system.text import counted
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
+"""Suffixes of files that figures can be written to."""
 
 
 def sweeps_command(
@@ -167,7 +168,8 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, open_home(home))
-    path, write = (output, write_whole) if output else (stored.sweep.files.directory / "figure.pdf", replace_whole)
+    path = output or stored.sweep.files.directory / "figure.pdf"
+    write = write_whole if output else replace_whole
     echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
     echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
 
@@ -215,8 +217,13 @@ def compare_command(
 def print_comparison(
     sweeps: Sequence[StoredSweep], output: Path | None = None, write: Callable[[Path, bytes], None] = write_whole
 ) -> None:
-    """Print transitions and, over variants that differ in a number, their growth. Draw into ``output``, if given, with
-    ``write``."""
+    """Print the transitions of several sweeps. If they are variants that differ in a number, also print the growth.
+
+    Args:
+        sweeps: The sweeps.
+        output: File for the figure, or None.
+        write: Function that writes the figure to the file.
+    """
     answers = export.compared(sweeps)
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
@@ -228,8 +235,8 @@ def print_comparison(
         echo(f"figure  {style.save(comparisons.forest_figure(answers), output, write)}")
 
 
-def print_pooled(pooled: Pooled, output: Path | None = None) -> None:
-    """Print the answer of several sweeps with their ids. Draw into ``output``, if given."""
+def print_pooled(pooled: PooledSweeps, output: Path | None = None) -> None:
+    """Print the answer of several sweeps with their ids. If ``output`` is passed, draw the figure into that file."""
     console = wide_console()
     console.print(Text(f"{pooled}.", style="bold"))
     for sweep in pooled.sweeps:
@@ -274,8 +281,8 @@ def verify_command(
 ) -> None:
     """Check that an answer from elsewhere follows from its runs.
 
-    Evidence, estimates and sentences are computed again, without training. With --retrain, randomly chosen
-    runs are trained. The exit code is 1 if anything differs.
+    Recomputes evidence, estimates and sentences, without training. With --retrain, it also trains some randomly
+    chosen runs again. The exit code is 1 if anything differs.
 
     Examples:
 
@@ -295,17 +302,17 @@ def verify_command(
     if differences:
         written = given.program, version(DISTRIBUTION)
         other = f"; version {written[0]} wrote it, and this is {written[1]}" if written[0] != written[1] else ""
-        raise SweepError(f"{file} does not agree with its {basis} in {len(differences)} points{other}")
+        raise SweepError(f"{file} does not follow from its {basis}: {counted(len(differences), 'difference')}{other}")
     echo(f"agrees  evidence, estimates and sentences of {given.sweep} follow from its {basis}")
 
 
-def _retrain(checked: Checked, count: int, seed: int | None, space: str | None) -> Iterator[str]:
-    """Train runs of a file again. Yield how each differs, after a line about it."""
+def _retrain(checked: VerifiedAnswer, count: int, seed: int | None, space: str | None) -> Iterator[str]:
+    """Train runs of a file again. Print a line about each, and yield its differences."""
     spec = with_own_script(checked.spec, space)
     seed = secrets.randbits(32) if seed is None else seed
-    able = [run for run in checked.file.runs if not run.has_failed]
-    chosen = random.Random(seed).sample(able, min(count, len(able)))
-    echo(f"train   {len(chosen)} of {counted(len(able), 'run')}, chosen by --seed {seed}")
+    trainable = [run for run in checked.file.runs if not run.has_failed]
+    chosen = random.Random(seed).sample(trainable, min(count, len(trainable)))
+    echo(f"train   {len(chosen)} of {counted(len(trainable), 'run')}, chosen by --seed {seed}")
     for run in chosen:
         differences = retrained_differences(run, spec)
         echo(f"train   {run}: {'differs' if differences else 'the same bits'}")
@@ -345,7 +352,7 @@ def ui_command(
     """Serve a page of all sweeps with answers, figures and reports, and MLflow's page.
 
     The printed address contains a token, so that other users of this machine cannot open the pages. MLflow's record is
-    not opened if the home isn't yours, or if others can write to it.
+    not opened if the home is not yours, or if other users can write to it.
     """
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import serving, until_interrupted
@@ -354,7 +361,7 @@ def ui_command(
     if chosen.database is None:
         echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
-    why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or shared_words(home)
+    why = "" if chosen.is_named or not home.is_dir() else why_foreign(home) or sharing_text(home)
     if not why:
         _serve_with_record(chosen, home, port)
     warn(f"MLflow's record in {home} is not opened, because the home is not yours alone ({why})")
@@ -366,7 +373,7 @@ def ui_command(
 
 def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoReturn:
     """Serve a home's pages and MLflow's page of its record, until interrupted."""
-    from orchestrator.record.mlflow_server import ALL, places, serve
+    from orchestrator.record.mlflow_server import ALL_EXPERIMENTS, places, serve
     from orchestrator.site.mlflow_proxy import MlflowPage
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import MLFLOW, serving
@@ -374,16 +381,16 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
     assert chosen.database is not None
     if not chosen.database.is_file():
         known = Home(home).sweep_ids()
-        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or name its --home"
+        remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or pass another --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
     mlflow_store.check(chosen)
-    # A sweep that just started left an empty file, in which MLflow's server would make tables while the sweep does.
+    # If a sweep has just started, the file is empty. MLflow's server would make tables in it at the same time.
     with mlflow_store.store_errors(chosen):
         mlflow_store.make_database(chosen.database)
     if outside := mlflow_store.outside_files(chosen):
         rebuild = command_line("sync", "--rebuild", "--home", home)
         warn(f"{outside}, so MLflow's page does not show pictures and files: run `{rebuild}`")
-    pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL}")
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, MLFLOW), f"{MLFLOW}{ALL_EXPERIMENTS}")
     with environment.socket_directory() as directory:
         page = MlflowPage(directory / "mlflow", has_files=not outside)
         with serving(pages, port, page) as shown:

@@ -1,9 +1,9 @@
-"""Search spaces and sweeps of them: list, show, plan, run, stop, reproduce. The options are in sweep/run_options.py."""
+"""Commands that show and plan search spaces, and that run, stop and reproduce sweeps. sweep/run_options.py has their
+options."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,14 +32,15 @@ from orchestrator.cli.results import print_comparison
 from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
 from orchestrator.history.resume import newest_sweep
-from orchestrator.history.sweeps import ask_to_stop
+from orchestrator.history.stopping import ask_to_stop
 from orchestrator.home.directories import Home
-from orchestrator.home.foreign_files import own_directory
 from orchestrator.home.ownership import check_own
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.report import answer_table
 from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.verdicts.table import HEADER, markdown, over_table, summary
-from orchestrator.space.expectations import Expectation, expectations_of
+from orchestrator.space.expectations import expectations_of
+from orchestrator.space.expected_findings import check_expectations, resolve_expectations
 from orchestrator.space.spaces import names, open_space, variant_names, written
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.strict_yaml import commented
@@ -60,11 +61,9 @@ from orchestrator.system.text import counted, duration, listed
 from orchestrator.terminal.briefing import print_plan, print_start
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.output import Output
-from trainables.contract.arms import as_named
-from trainables.probes.base import BUILT_IN, load_probe
 
 MOST_PLANS = 50
-"""Variants whose plans are printed. Each takes about a tenth of a second to simulate."""
+"""Maximum number of variants whose plans are printed. Each takes about a tenth of a second to simulate."""
 
 
 @with_options(SizedOptions)
@@ -84,7 +83,8 @@ def show_command(
 
 
 def _spaces_view() -> RenderableType:
-    """Return the shipped search spaces with their questions, and their profiles once for all spaces that share them."""
+    """Return the shipped search spaces with their questions and profiles. Profiles that several spaces share are listed
+    once."""
     listed = answer_table.plain_table("search space", "question")
     listed.columns[0].no_wrap = True
     sharing: dict[str, list[str]] = {}
@@ -106,9 +106,14 @@ def plan_command(space: SpaceName, options: SizedOptions, json_: Json = False) -
     """
     hardware = hardware_at(None)
     console = Console()
-    has_expected = bool(expectations_of(open_space(space).files[0]))  # They may be about any variant.
+    opened = open_space(space)
+    has_expected = bool(expectations_of(opened.files[0]))  # They may be about any variant.
     specs = load_variants(space, options, hardware, most=None if has_expected else MOST_PLANS)
-    _check_expected(space, options, specs, hardware)
+
+    def load_profile(profile: str) -> list[SweepSpec]:
+        return load_variants(space, replace(options, profile=profile), hardware)
+
+    check_expectations(opened, specs, options.variant, options.overrides, load_profile)
     planned = specs[:MOST_PLANS]
     for spec in planned:
         spec.check_device()
@@ -143,7 +148,7 @@ def run_command(spaces: SpaceNames, options: RunOptions) -> None:
     limit = TimeLimit(options.limit_s)
     hardware = hardware_at(options.address)
     if twice := [space for space in spaces if spaces.count(space) > 1]:
-        raise UserError(f"{twice[0]} is named twice: a sweep runs once")
+        raise UserError(f"{twice[0]} is listed twice: a sweep runs once")
     attempts = [attempt for space in spaces for attempt in _attempts(space, options, hardware)]
     _check_begin(attempts, options, hardware)
     console = Output(quiet=options.quiet)
@@ -163,7 +168,7 @@ def run_command(spaces: SpaceNames, options: RunOptions) -> None:
 
 
 def _attempts(space: str, options: RunOptions, hardware: Hardware) -> list[Attempt]:
-    """Return the sweeps of a search space, each with the options that run it alone."""
+    """Return the sweeps of a search space. Each has the options that would run only that sweep."""
     specs = load_variants(space, options, hardware)
     own = replace(options, space=space)
     if len(specs) == 1:
@@ -172,7 +177,7 @@ def _attempts(space: str, options: RunOptions, hardware: Hardware) -> list[Attem
 
 
 def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Hardware) -> None:
-    """Check everything before anything starts. Raises ``UserError``."""
+    """Check all sweeps before the first starts. Raises ``UserError`` if a sweep could not run."""
     is_one = len(attempts) == 1
     if not is_one and (options.resume or options.extend is not None):
         _refuse_one_sweep("--resume" if options.resume else "--extend", attempts)
@@ -190,17 +195,17 @@ def _check_begin(attempts: Sequence[Attempt], options: RunOptions, hardware: Har
 
 
 def _refuse_one_sweep(option: str, attempts: Sequence[Attempt]) -> NoReturn:
-    """Raise ``UserError`` because an option names one sweep, but several were asked for."""
+    """Raise ``UserError`` because an option applies to one sweep, but the user requested several."""
     spaces = {attempt.options.space for attempt in attempts}
     if len(spaces) > 1:
-        raise UserError(f"{option} applies to one sweep: name one search space in place of {listed(sorted(spaces))}")
+        raise UserError(f"{option} applies to one sweep: name one search space instead of {listed(sorted(spaces))}")
     variants = ", ".join(attempt.spec.variant for attempt in attempts)
-    raise UserError(f"{option} applies to one sweep, but {spaces.pop()} has several: also give --variant ({variants})")
+    raise UserError(f"{option} applies to one sweep, but {spaces.pop()} has several: also pass --variant ({variants})")
 
 
 def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Attempt]:
-    """Return the sweeps to run. With ``--resume``, each continues its newest sweep, and those that are answered are
-    left out."""
+    """Return the sweeps to run. With ``--resume``, each continues its newest sweep. Omit sweeps that already have an
+    answer."""
     wanted: list[Attempt] = []
     for attempt in attempts:
         options = attempt.options
@@ -220,7 +225,7 @@ def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Att
 
 
 def _print_ended(console: Console, is_named: bool, attempt: Attempt) -> None:
-    """Print an answer if the console is quiet, and the error of one of several sweeps."""
+    """Print the answer of a sweep if the console is quiet. If there are several sweeps, print its error too."""
     if attempt.answer is not None and console.quiet:
         heading = f"{attempt.spec.title}: {attempt.spec.question}\n" if is_named else ""
         echo(f"{heading}{answer_table.plain(attempt.answer, next_step(attempt.spec, attempt.answer))}")
@@ -242,7 +247,7 @@ def stop_command(
     mix: Annotated[str | None, typer.Option(help="Stop only this mix; the sweep continues with the others.")] = None,
     home: HomeOption = HOME,
 ) -> None:
-    """Stop a running sweep as Ctrl-C does, or one of its mixes. Finished runs are kept.
+    """Stop a running sweep as Ctrl-C does, or stop one of its mixes. Finished runs are kept.
 
     Examples:
 
@@ -276,7 +281,7 @@ def reproduce_command(
 ) -> None:
     """Run all experiments and compare them with expectations.
 
-    Finished sweeps are not run again and unfinished ones continue, so you can interrupt this command and run it again.
+    Finished sweeps are not run again, and unfinished sweeps continue. You can interrupt this command and run it again.
     """
     shared = RunOptions(**vars(options)).checked()
     place = Home(options.home.resolve())
@@ -336,48 +341,6 @@ def _all(profile: str) -> list[str]:
 
 def _experiment(name: str, choice: SpaceOptions, hardware: Hardware) -> Experiment:
     space = open_space(name)
-    file = space.files[0]
-    expected = expectations_of(file)
-    if not expected:
-        raise UserError(f"{file.source} has no expected findings (`expects:`) to compare with its answer")
     choice = choice if space.profiles else replace(choice, profile=None)
     specs = load_variants(name, choice, hardware)
-    resolved = [_resolve(statement, specs, f"{file.source}, expects") for statement in expected]
-    return Experiment(name, choice, tuple(specs), tuple(resolved))
-
-
-def _check_expected(name: str, options: SpaceOptions, specs: Sequence[SweepSpec], hardware: Hardware) -> None:
-    """Check the names in a space's `expects:`. Raises ``UserError`` for a mix, probe or variant that no profile has.
-
-    A plan with other mixes or probes than the file's is not what the statements are about.
-    """
-    space = open_space(name)
-    if any(re.match(r"(mixes|probes|recipes)\b", override) for override in options.overrides):
-        return
-    for statement in expectations_of(space.files[0]):
-        if options.variant is not None and not statement.is_about(options.variant):
-            continue
-        try:
-            _resolve(statement, specs, f"{space.source}, expects")
-        except UserError:
-            chosen = [replace(options, profile=profile) for profile in space.profiles]
-            others = [spec for choice in chosen for spec in load_variants(name, choice, hardware)]
-            _resolve(statement, [*specs, *others], f"{space.source}, expects")
-
-
-def _resolve(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
-    """Return a statement with its mixes named as in the sweeps. Raises ``UserError`` if no sweep can answer it."""
-    mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
-    mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))
-    for name in (mix, control):
-        if name not in ("*", "", *mixes):
-            raise unknown("mix", name, mixes, where=where)
-    if mix == mixes[0] and not expected.than and expected.finds in ("fewer", "no fewer", "higher", "lower"):
-        raise UserError(f"{where}: {mix} is the baseline of the comparison: name another mix")
-    if not any(expected.is_about(spec.variant) for spec in specs):
-        raise unknown("variant", expected.variant, [spec.variant for spec in specs], where=where)
-    probes = [*BUILT_IN, *(load_probe(name).name for spec in specs for name in spec.probes)]
-    for name in expected.probes:
-        if name not in probes:
-            raise unknown("probe", name, dict.fromkeys(probes), where=where)
-    return expected.model_copy(update={"mix": mix, "control": control})
+    return Experiment(name, choice, tuple(specs), resolve_expectations(space, specs))

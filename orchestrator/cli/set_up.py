@@ -1,4 +1,4 @@
-"""Commands to use before a sweep: explain settings, check a machine or a family, simulate searches."""
+"""Commands for the time before a sweep: explain settings, check a machine or a family, simulate searches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orchestrator.forecast.simulation import compare_searchers
 from orchestrator.report.answer_table import plain_table
 from orchestrator.search.base import Problem
 from orchestrator.search.registry import METHODS
-from orchestrator.space.mistakes import InvalidDataError, dotted, parse
+from orchestrator.space.parsing import InvalidDataError, dotted, parse
 from orchestrator.space.problem import problem_of
 from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import is_path, names
@@ -39,19 +39,24 @@ from trainables.families import BUILT_IN, load_family
 from trainables.probes.base import BUILT_IN as PROBES
 from trainables.probes.base import load_probe
 
-WIDTH = 96
-COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
+TEXT_WIDTH = 96
+"""Width in characters of the text of `doc`."""
+GRADE_COLORS = {Grade.OK: "green", Grade.SLOW: "yellow", Grade.WRONG: "bold red"}
+"""Style of each grade of `doctor`."""
 GENERIC_SIZES = 46
 """Number of sizes from 8 to 256 without a search space."""
 GENERIC_SEEDS = 8
 """Number of seeds without a search space."""
 GENERIC_EXPONENT = 1.75
 """Exponent of size in a run's cost without a search space."""
-NOTE = (
-    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time spent on "
-    "runs; error: median of |ln(estimate / truth)|, 0.05 is about 5% in size; covers: share of 90% intervals that "
-    "contain the truth"
-)
+COLUMN_MEANINGS = """\
+runs: runs of one sweep
+cost: cost relative to the full grid's
+wall: time until the answer relative to the full grid's
+busy: share of the workers' time that is spent on runs
+error: median of |ln(estimate / truth)|; 0.05 is about 5% in size
+covers: share of 90% intervals that contain the truth"""
+"""Note below the table of `simulate`, with a line for each column."""
 
 
 def doc_command(
@@ -91,7 +96,7 @@ def doc_command(
         default = f"; by default {entry.default}" if entry.default else ""
         echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
-            echo(textwrap.fill(entry.text.replace("``", "`"), WIDTH, initial_indent="  ", subsequent_indent="  "))
+            echo(textwrap.fill(entry.text.replace("``", "`"), TEXT_WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in probes.items():
         echo(f"\n{path}: a probe\n" + textwrap.indent(_probe_text(name), "  "))
 
@@ -117,7 +122,7 @@ def doctor_command(home: HomeOption = HOME) -> None:
     findings = []
     for finding in examined(checks):
         findings.append(finding)
-        grade = (f"{finding.grade:<6}", COLORS[finding.grade])
+        grade = (f"{finding.grade:<6}", GRADE_COLORS[finding.grade])
         line = Text.assemble(grade, f"{finding.name:<14} {finding.text}")
         if finding.todo:
             line.append(f"\n{'':20} -> {finding.todo}")
@@ -171,7 +176,8 @@ def check_family_command(
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
-            if spec is not None and isinstance(made, ScriptFamily):  # Its sizes and mixes mean something to it alone.
+            # Only the search space knows which sizes and mixes a script understands.
+            if spec is not None and isinstance(made, ScriptFamily):
                 sizes = tuple(sorted(set(size or spec.sizes))[:2])
                 case = Case(made, spec.mixes[:2], sizes, device, Path(directory))
             else:
@@ -193,7 +199,7 @@ def check_family_command(
 
 
 def _family(name: str, options: SpaceOptions) -> tuple[Family, SweepSpec | None]:
-    """Return the family of a name or a search space, and the sweep of the search space."""
+    """Return a family from its name or from a search space. Also return the search space's specification, or None."""
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
@@ -244,13 +250,14 @@ def simulate_command(
         table.add_row(row.method, *figures, "-" if row.error is None else f"{row.error:.3f}", f"{row.holds:.0%}")
     console.print(Text(f"simulated sweeps: {truths}, mixes in each: {len(problem.mixes)}", style="bold"))
     console.print(table)
-    console.print(Text(NOTE, style="dim"))
+    console.print(Text(COLUMN_MEANINGS, style="dim"))
 
 
 def _problem(
     space: str | None, options: SpaceOptions, given: list[str] | None, stack: int
 ) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
-    """Return the problem of a search space (or a general one), methods with their settings, and costs by size."""
+    """Return the problem of a search space (or a general problem), the search methods with their settings, and costs by
+    size."""
     for name in given or ():
         if name not in METHODS:
             raise unknown("search method", name, METHODS, where="--method")

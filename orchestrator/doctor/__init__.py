@@ -1,1 +1,1 @@
-"""Checks of a machine: each tries the real thing."""
+"""Checks of a machine. Each check does the real work on a small scale."""

@@ -22,15 +22,15 @@ OLDEST_COMPUTE = (7, 0)
 """Minimum compute capability for Triton."""
 BF16_UNITS = (8, 0)
 """Minimum compute capability with matrix units for bf16."""
-WIDTHS = (37, 64)
+COMPARED_WIDTHS = (37, 64)
 """Widths to compare: the first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
-"""Largest difference in nats from float32 losses on the CPU. In float32 a GPU sums in another order, as in the tests
-marked gpu. In bf16 each product has a relative error of 2^-8, so losses differ more. On an H100 they differed by up
-to 0.0009 (float32) and 0.007 (bf16)."""
+"""Largest allowed difference in nats from float32 losses on the CPU. In float32, a GPU sums in another order. In bf16,
+each product has a relative error of 2^-8, so losses differ more. On an H100 they differed by up to 0.0009 (float32) and
+0.007 (bf16)."""
 LARGE_BATCH = ("settings.training.batch=512", "settings.training.evaluate_every=10")
 """Settings of a step whose activations need far more memory than its parameters."""
-SMALL = 16
+SMALL_SIZE = 16
 """Width of the stacks that share the GPU."""
 LARGE_SIZE = 64
 """Width of the stack that runs out of memory."""
@@ -39,8 +39,8 @@ LARGE_SIZE = 64
 def gpu_checks(home: Path) -> list[Check]:
     """Return the checks of this machine's first GPU.
 
-    Checks with compiled steps run at the same time, after all steps are compiled. The check that fills the memory runs
-    alone, because a small GPU does not have enough for others.
+    First, all steps are compiled. Then the checks that use them run at the same time. The check that fills the memory
+    runs alone, because a small GPU has no room for others.
     """
     parallel: list[Check] = [
         ("losses", partial(side_by_side, home)),
@@ -77,8 +77,8 @@ def device() -> CheckResult:
 
 def compiling(home: Path, on: str = "cuda") -> CheckResult:
     """Compile every step that the other checks need, each in a separate process, one per core."""
-    forms: list[tuple[int, Sequence[str]]] = [(SMALL, ()), (LARGE_SIZE, LARGE_BATCH)]
-    forms += [(width, (f"settings.training.precision={precision}",)) for width in WIDTHS for precision in NEAR]
+    forms: list[tuple[int, Sequence[str]]] = [(SMALL_SIZE, ()), (LARGE_SIZE, LARGE_BATCH)]
+    forms += [(width, (f"settings.training.precision={precision}",)) for width in COMPARED_WIDTHS for precision in NEAR]
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside,
@@ -90,14 +90,14 @@ def compiling(home: Path, on: str = "cuda") -> CheckResult:
 
 
 def compiled(place: str, on: str, size: int, overrides: Sequence[str]) -> None:
-    """Make a learner of two runs of the smoke profile, which compiles its step."""
+    """Make a learner for two runs of the smoke profile, which compiles its step."""
     spec = load_space("add_vs_add_prod", "smoke", overrides)
     runs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
     spec.make_family().learner(runs, device=on, cache=Path(place))
 
 
 def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> CheckResult:
-    """Check that two processes that share the GPU end with the same bits as one process alone."""
+    """Check that two processes that share the GPU end with the same weights, bit by bit, as one process alone."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, ThreadPoolExecutor(2) as threads:
         alone = apart(trained, f"{aside}/alone", on).digest
         places = (f"{aside}/first", f"{aside}/second")
@@ -105,15 +105,16 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Check
         digests = {process.result().digest for process in both}
     if digests != {alone}:
         text = "two processes on this GPU affect each other: their results differ in bits from a single process"
-        return wrong(text, "give --gpu-fraction 1, and report this")
+        return wrong(text, "pass --gpu-fraction 1, and report this")
     return ok("two processes at once give the same bits as a single process")
 
 
 def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
-    """Compare losses on the GPU (compiled, padded, a CUDA graph) with the CPU's, at two widths and two precisions."""
+    """Compare losses on the GPU (compiled, padded, a CUDA graph) with losses on the CPU, at two widths and two
+    precisions."""
     farthest: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
-        for width in WIDTHS:
+        for width in COMPARED_WIDTHS:
             plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
             for precision in NEAR:
                 place = f"{aside}/{precision}-{width}"
@@ -128,7 +129,7 @@ def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
 
 
 def memory_end(home: Path) -> CheckResult:
-    """Check that running out of memory in the middle of training is recognized, and that half of the stack trains."""
+    """Check that an out-of-memory error during training is recognized, and that half of the stack then trains."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         error = apart(out_of_memory, aside)
     if error == "":
@@ -140,7 +141,8 @@ def memory_end(home: Path) -> CheckResult:
 
 
 def out_of_memory(place: str) -> str:
-    """Return ``recognized``, an unrecognized error, or ``""`` if memory sufficed. Call it in a separate process."""
+    """Return ``recognized``, the text of an unrecognized error, or an empty string if the memory sufficed. Call it in a
+    separate process."""
     spec = load_space("add_vs_add_prod", "smoke", LARGE_BATCH)
     family = spec.make_family()
     runs = [spec.config(Request(spec.baseline.name, LARGE_SIZE, seed)) for seed in range(32)]
@@ -155,7 +157,7 @@ def out_of_memory(place: str) -> str:
     except Exception as error:  # noqa: BLE001 - any error must be recognized
         if not is_out_of_memory(error):
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    # Outside the handler, nothing refers to the tensors of the failed step.
+    # Not in the handler: there, the exception's traceback would keep the tensors of the failed step alive.
     torch.cuda.empty_cache()
     family.learner(runs[:16], device="cuda", cache=Path(place)).advance()
     return "recognized"

@@ -35,37 +35,41 @@ from orchestrator.home.ownership import why_foreign
 from orchestrator.jobs.resources import Resources
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
-from orchestrator.system.commands import command_line
+from orchestrator.system.commands import DISTRIBUTION, command_line
 from orchestrator.system.environment import private_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
-from orchestrator.system.permissions import closing, is_of_another, open_words, shared_words, writable_by_others
+from orchestrator.system.permissions import (
+    closing_command,
+    is_of_another,
+    sharing_text,
+    who_can_write_text,
+    writable_by_others,
+)
 from orchestrator.system.text import first_of
 from trainables.transformer.native import missing
 
 P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
-DISTRIBUTION = "transition-sweeps"
-"""Name of the installed package."""
-RECORD = "mlflow"
-"""Package of MLflow. It may be missing: sweeps then run without that record."""
+MLFLOW_PACKAGE = "mlflow"
+"""MLflow's package. If it is missing, sweeps run without its record."""
 LEAST_GB = 0.5
 """Free disk space for a small sweep with its record."""
 GOOD_GB = 5.0
 """Free disk space for some hundred runs of the largest widths."""
 RAY_GB = 1.5
-"""Memory of a small sweep of two stacks: Ray, driver and workers together took 1.2 GB."""
+"""Memory that a small sweep of two stacks needs. Ray, driver and workers together took 1.2 GB."""
 FLUSHES = 20
 """Number of flushes that are timed."""
 SLOW_FLUSH_S = 0.05
-"""Seconds of a flush from which the disk is called slow. A sweep flushes its journal to disk at every outcome, which
-takes a few milliseconds on a laptop."""
+"""Seconds per flush above which the disk counts as slow. A sweep flushes its journal to disk at every outcome. On a
+laptop, that takes a few milliseconds."""
 WITHIN_S = 300.0
 """Time limit of a small training, which takes ten seconds on two busy cores."""
 FALLS_TO = 0.8
-"""The training loss must fall below this share of its first value."""
-STARTING = threading.Lock()
-"""Held while a process starts, because the environment belongs to all threads."""
+"""Share of its first value below which the training loss must fall."""
+STARTING_PROCESS = threading.Lock()
+"""Lock for the start of a process, because all threads share the environment variables."""
 
 
 class Grade(StrEnum):
@@ -78,7 +82,15 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check: ``text`` is one line, and ``todo`` the user's next step, if any."""
+    """The result of a check.
+
+    Attributes:
+        grade: Its grade.
+        text: The result in one line.
+        todo: The user's next step. Empty if there is nothing to do.
+        name: Name of the check.
+        seconds: Duration of the check.
+    """
 
     grade: Grade
     text: str
@@ -118,7 +130,7 @@ def at_once(checks: Sequence[Check]) -> list[Check]:
 
 
 def machine_checks(home: Path) -> list[Check]:
-    """Return the checks of any machine, for an existing home directory."""
+    """Return the checks for any machine. The home directory must exist."""
     return [
         ("software", software),
         ("machine", machine_part),
@@ -131,9 +143,9 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def place_of_tests(home: Path) -> Path:
-    """Return the directory in which the checks train models. It is the home, or a private directory if the home is not
-    this user's own, or if another user can write it and could put links there."""
-    return private_directory() if shared_words(home) or why_foreign(home) else home
+    """Return the directory in which the checks train models: the home or, if other users may have written it or can put
+    links there, a private directory."""
+    return private_directory() if sharing_text(home) or why_foreign(home) else home
 
 
 def software() -> CheckResult:
@@ -146,8 +158,8 @@ def software() -> CheckResult:
     if DISTRIBUTION not in installed:
         return wrong(f"{versions}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     needed = metadata.requires(DISTRIBUTION) or []
-    if RECORD not in installed:
-        needed = [requirement for requirement in needed if Requirement(requirement).name != RECORD]
+    if MLFLOW_PACKAGE not in installed:
+        needed = [requirement for requirement in needed if Requirement(requirement).name != MLFLOW_PACKAGE]
     if broken := unmet(needed, installed):
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{versions}; missing, too old or too new: {', '.join(broken)}", todo)
@@ -166,7 +178,7 @@ def unmet(requirements: Sequence[str], installed: Mapping[str, str]) -> list[str
 
 
 def machine_part() -> CheckResult:
-    """Check the cores and memory that this process may use, which may be fewer in a container than on the machine."""
+    """Check the cores and memory that this process may use. In a container, it may use less than the machine has."""
     usable = detect()
     whole = whole_machine()
     text = f"{cores(usable.cpus)} and {usable.memory_gb:.1f} GB of memory"
@@ -184,11 +196,11 @@ def machine_part() -> CheckResult:
 def home_directory(home: Path) -> CheckResult:
     """Check the home's owner, its free space, who could replace it, and the time to flush a file."""
     if why := why_foreign(home):
-        text = f"{home} is not listed as a home of yours ({why}), so its sweeps are read-only"
+        text = f"{home} is not in your list of homes ({why}), so its sweeps are read-only"
         return wrong(text, f"if it is yours: {command_line('home', 'trust', home)}")
-    make_home(home, warn=lambda warning: None)  # The result says so.
+    make_home(home, warn=lambda warning: None)  # The result below contains the warning.
     free = shutil.disk_usage(home).free / GB
-    with tempfile.TemporaryFile(dir=home) as file:  # It has no name that another user could give to a link.
+    with tempfile.TemporaryFile(dir=home) as file:  # It has no name, so no other user can put a link at its path.
         flush = statistics.median(_flush(file) for _ in range(FLUSHES))
     text = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
     if free < LEAST_GB:
@@ -212,15 +224,15 @@ def _flush(file: IO[bytes]) -> float:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
+class SmallTraining:
+    """Result of a small training: the mean loss in nats at each evaluation, and a digest of all final weights."""
 
     losses: tuple[float, ...]
     digest: str
 
 
 def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> CheckResult:
-    """Check that a small stack learns, and that another process that resumes it ends with the same bits."""
+    """Check that a small stack learns, and that a process that resumes it ends with the same weights, bit by bit."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         whole = apart(trained, aside, device, overrides=overrides)
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
@@ -249,8 +261,8 @@ def files_of_home(home: Path) -> CheckResult:
         text = f"{first_of(things)}. These are not used"
         return wrong(text, "if you did not make them, find out who did; then delete them")
     if place := writable_by_others(home):
-        remedy = "move it to a directory of yours" if is_of_another(place.stat()) else closing(place)
-        return slow(f"{open_words(place)}, so results can be changed", remedy)
+        remedy = "move it to a directory of yours" if is_of_another(place.stat()) else closing_command(place)
+        return slow(f"{who_can_write_text(place)}, so results can be changed", remedy)
     if problems := unreadable_things(Home(home)):
         return slow(first_of(problems), "`sweeps` names each problem and its remedy")
     return ok(f"{home} has no links, no foreign names and no unreadable sweeps")
@@ -264,7 +276,7 @@ def trained(
     *,
     resumed: bool = False,
     gpu_share: float = 1.0,
-) -> Trained:
+) -> SmallTraining:
     """Train the smoke profile's stack of one size to its end, in this process.
 
     If ``resumed``, continue from the checkpoint that an earlier call left in ``place`` after its first evaluation.
@@ -290,14 +302,16 @@ def trained(
         if not resumed and not checkpoint.exists():
             checkpoint.mkdir()
             learner.save(checkpoint)
-    return Trained(tuple(losses), digest.hexdigest()[:16])
+    return SmallTraining(tuple(losses), digest.hexdigest()[:16])
 
 
 def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a module's function in a new process. Raises its error, ``BrokenProcessPool``, or ``TimeoutError``."""
+    """Call a function of a module in a new process, and return its result. Raises the function's exception,
+    ``BrokenProcessPool`` or ``TimeoutError``."""
     with ExitStack() as ends:
-        # Until it has the search path of this process, the new one would search the working directory first.
-        with STARTING, _variable("PYTHONSAFEPATH", "1"):
+        # The new process gets this process's search path too late: until then, it would search the working directory
+        # first.
+        with STARTING_PROCESS, _variable("PYTHONSAFEPATH", "1"):
             pool = ends.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
             result = pool.submit(work, *args, **kwargs)
         return result.result(WITHIN_S)
@@ -305,7 +319,7 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 @contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """During the block, set a variable of the environment."""
+    """Set an environment variable during the block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -318,19 +332,19 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 def record(home: Path) -> CheckResult:
     """Check that the MLflow store responds, and that a record in a new store of its kind can be read back."""
-    if find_spec(RECORD) is None:
+    if find_spec(MLFLOW_PACKAGE) is None:
         text = "MLflow is not installed: sweeps run, and the home contains everything, but MLflow has no record"
         return slow(text, "install MLflow; `sync` then writes the record from the home")
     from orchestrator.record.sync import try_store  # MLflow takes two seconds to import.
 
     if why_foreign(home):
-        return slow("the record is not opened, because the home is not listed as yours", "see the check of the home")
+        return slow("the record is not opened, because the home is not in your list", "see the check of the home")
     store, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({store})")
 
 
 def ray_start() -> CheckResult:
-    """Check that Ray starts as for a sweep, and that one of its processes has the same torch."""
+    """Check that Ray starts as it does for a sweep, and that its processes have the same version of torch."""
     import torch
 
     from orchestrator.engine.ray.engine import try_ray  # Ray takes a second to import.

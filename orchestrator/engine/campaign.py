@@ -24,7 +24,7 @@ from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Member, Plan, Stack, SweepSetup
 from orchestrator.jobs.resources import Resources
-from orchestrator.system.machine_errors import trouble_words
+from orchestrator.system.machine_errors import machine_error_text
 from trainables.base import Family, Outcome, Status
 
 log = logging.getLogger(__name__)
@@ -350,7 +350,7 @@ class Campaign(Work):
         try:
             yield
         except Exception as error:
-            message = trouble_words(error, self.files.directory)
+            message = machine_error_text(error, self.files.directory)
             if not message:
                 raise
             self.stop(message)

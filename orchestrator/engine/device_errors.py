@@ -6,7 +6,7 @@ import platform
 
 import torch
 
-from orchestrator.system.machine_errors import with_causes
+from orchestrator.system.machine_errors import error_and_causes
 
 EXHAUSTED = (
     "out of memory",
@@ -45,14 +45,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(
         isinstance(cause, torch.OutOfMemoryError | MemoryError)
         or (isinstance(cause, RuntimeError) and any(words in str(cause) for words in EXHAUSTED))
-        for cause in with_causes(error)
+        for cause in error_and_causes(error)
     )
 
 
 def lost_device(error: BaseException) -> str:
     """Return a sentence if an exception or one of its causes reports that the GPU is broken, in use or not accessible.
     Return an empty string for all other exceptions, such as errors in the code that runs on the GPU."""
-    for cause in with_causes(error):
+    for cause in error_and_causes(error):
         first_line = str(cause).partition("\n")[0]
         if isinstance(cause, RuntimeError | AssertionError) and first_line.startswith(UNUSABLE):
             if any(words in first_line for words in (*EXHAUSTED, *CODE_FAULTS)):

@@ -20,7 +20,14 @@ from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.probe_result import run_probe
-from orchestrator.home.checkpoints import CHECKPOINT, MEMBERS, Checkpoints, note_progress, read_members, read_progress
+from orchestrator.home.checkpoints import (
+    LEARNER_DIRECTORY,
+    MEMBERS,
+    Checkpoints,
+    note_progress,
+    read_members,
+    read_progress,
+)
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
 from orchestrator.home.seals import CONTENTS
@@ -28,7 +35,7 @@ from orchestrator.jobs.plan import SweepSetup, stack_id
 from orchestrator.jobs.resources import FULL, Resources, stack_bytes
 from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
-from orchestrator.system.machine_errors import is_damage, trouble_in, trouble_words
+from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, Status
 from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
@@ -242,7 +249,7 @@ class StackWorker:
 
     def _machine_error(self, error: Exception) -> str:
         """Return the machine error that caused an exception, or an empty string if training itself raised it."""
-        if message := trouble_words(error, self._setup.directory):
+        if message := machine_error_text(error, self._setup.directory):
             return message
         if isinstance(error, OtherStepError):
             return str(error)
@@ -315,7 +322,7 @@ class StackWorker:
         # lost, cannot use this checkpoint (see `_checkpoint`).
         ended = set(range(len(self._keys))) - set(self._open)
         with self._checkpoints.put(self._job.stack_id, self._job.members, ended) as directory:
-            self._learner.save(directory / CHECKPOINT)
+            self._learner.save(directory / LEARNER_DIRECTORY)
             note_progress(directory, [(key, point) for key, curve in self._curves.items() for point in curve])
         self._saved_at = time.monotonic()
 
@@ -358,7 +365,7 @@ class StackWorker:
             flaw = f"it lacks the state of {', '.join(self._keys[index] for index in sorted(missing))}"
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))
             return None
-        return newest / CHECKPOINT if (newest / CHECKPOINT).is_dir() else None
+        return newest / LEARNER_DIRECTORY if (newest / LEARNER_DIRECTORY).is_dir() else None
 
     def _restored(self, checkpoint: Path) -> Learner | None:
         """Return the learner at its checkpoint. If the checkpoint cannot be read, drop it and return None."""
@@ -369,7 +376,7 @@ class StackWorker:
         except Exception as error:
             learner.close()
             is_of_device = is_out_of_memory(error) or lost_device(error) or isinstance(error, OtherStepError)
-            if is_of_device or not is_damage(error) or trouble_in(error) not in (None, errno.EIO):
+            if is_of_device or not is_damage(error) or machine_errno(error) not in (None, errno.EIO):
                 raise  # The file is not at fault.
             flaw = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._messages.append(self._checkpoints.drop_damaged(self._job.stack_id, flaw))

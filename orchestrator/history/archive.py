@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
-from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
+from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
@@ -44,55 +44,61 @@ from orchestrator.system.files import (
 from orchestrator.system.text import first_of
 from trainables.base import Outcome
 
-MARK = "transition-sweeps.json"
+LAYOUT_MEMBER = "transition-sweeps.json"
 """Member of an archive with the version of the layout."""
 LAYOUT = b'{"layout": 1}'
-"""Content of the mark."""
+"""Content of the member :data:`LAYOUT_MEMBER`."""
 STAGED = ".orchestrator-import-"
 """Beginning of the names of directories in a home where archives are unpacked."""
-FOREIGN = "was-imported"
+FOREIGN_MARK = "was-imported"
 """Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
-FILE = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
-PLAIN = re.compile(
-    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{FILE}"
-    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({FILE}/){{1,8}}|stacks/{FILE}/)?{FILE}"
+MEMBER_NAME = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
+"""Pattern of the name of a file or directory that is not hidden."""
+MEMBER_PATH = re.compile(
+    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{MEMBER_NAME}"
+    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({MEMBER_NAME}/){{1,8}}|stacks/{MEMBER_NAME}/)?{MEMBER_NAME}"
 )
-"""Path of a file of a run or sweep, without hidden parts or "..", after its key or id."""
+"""Pattern of the path of a file in an archive: ``runs/KEY/...`` or ``sweeps/ID/...``, without hidden parts or ".."."""
 LONGEST_PART = 230
-"""Bytes of a name in a path. While a file is written, its name is 18 bytes longer; disks allow 255."""
-MOST_FILES, MOST_HEADER_BYTES, MOST_RATIO, LEAST_BYTES = 2_000_000, 1 << 16, 200, 256 << 20
-"""Limits of an archive: files, the size of a header, and bytes of content. Content may have :data:`MOST_RATIO` times
-the size of the archive (exported homes have one to ten times), or :data:`LEAST_BYTES`."""
-LEFT_OUT = (".lock", ".log", "stop.jsonl")
+"""Maximum bytes of a name in a path. While a file is written, its name is 18 bytes longer, and disks allow 255."""
+MOST_MEMBERS = 2_000_000
+"""Maximum number of files in an archive."""
+MOST_HEADER_BYTES = 1 << 16
+"""Largest header of a member."""
+MOST_CONTENT_RATIO = 200
+"""Bytes of content that an archive may have per byte of its own size. Exported homes have one to ten."""
+ALLOWED_CONTENT_BYTES = 256 << 20
+"""Bytes of content that any archive may have, even a small one."""
+OMITTED_SUFFIXES = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
-DEEPEST = 12
+DEEPEST_DIRECTORY = 12
 """Maximum number of nested directories that an export reads. An import accepts fewer."""
 Content = list[tuple[str, bytes, float]]
-"""Files by path in the archive, with their content and when they were written."""
+"""Files as they are stored in an archive: the path, the content and the time of the last change (seconds)."""
+CHANGED_BY_RESUME = ("resources", "probes", "code")
+"""Keys of a search space that a resumed sweep may have changed, because they do not change the question."""
 
 
-OF_MACHINES = ("resources", "probes", "code")
-"""Keys of a search space that a resumed sweep may have changed, because they do not change what is asked."""
-
-
-class Copied(NamedTuple):
-    """Numbers of runs and sweeps that an archive or a home received, including continued sweeps."""
+class CopyCounts(NamedTuple):
+    """Numbers of runs and sweeps that an archive or a home received. Sweeps that were only continued count too."""
 
     runs: int
     sweeps: int
 
 
-def export_home(home: Home, path: Path) -> Copied:
-    """Write a home to one file atomically. If a sweep is running, the file has its finished runs but not its
+def export_home(home: Home, path: Path) -> CopyCounts:
+    """Write a home to one file atomically. If a sweep is running, the file contains its finished runs but not its
     checkpoints.
 
     Raises:
-        UserError: if the home has no runs and no sweeps, or a name that an import would refuse.
-        SweepError: if a part cannot be read. Then nothing is written, because an import would miss that part.
+        UserError: If the home has no runs and no sweeps, or a name that an import would refuse.
+        SweepError: If a part cannot be read. Then nothing is written, because an import would miss that part.
     """
-    store, sweep_ids = RunStore(home), home.sweep_ids()
+    store = RunStore(home)
+    sweep_ids = home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):
-        raise UserError(f"{home.root} has no runs and no sweeps: name another --home")
+        raise UserError(f"{home.root} has no runs and no sweeps: pass another --home")
+    # Collected instead of raised, so that the user learns of all of them at once.
     refused: list[str] = []
 
     def add(name: str, content: Callable[[], Content]) -> None:
@@ -111,12 +117,13 @@ def export_home(home: Home, path: Path) -> Copied:
 
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
         aside = Path(directory, path.name)
-        aside.touch(0o600)  # A home has logs and errors of its user.
+        aside.touch(0o600)  # A home contains logs and errors, which only its user should read.
         with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
-            _add(archive, [(MARK, LAYOUT, time.time())])
+            _add(archive, [(LAYOUT_MEMBER, LAYOUT, time.time())])
             for sweep_id in sweep_ids:
                 add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
-            keys = store.stored_keys()  # After the sweeps, so that the archive has every run in a journal.
+            # After the sweeps, so that the archive contains every run that their journals name.
+            keys = store.stored_keys()
             for key in keys:
                 add(f"run {key}", partial(_run_content, store, key))
         if refused:
@@ -126,25 +133,26 @@ def export_home(home: Home, path: Path) -> Copied:
             )
         flush(aside)
         os.replace(aside, path)
-    return Copied(len(keys), len(sweep_ids))
+    return CopyCounts(len(keys), len(sweep_ids))
 
 
 def _add(archive: tarfile.TarFile, content: Content) -> None:
-    """Add files without user names. Raises :class:`UserError` for a name that an import would refuse."""
+    """Add files to an archive, without user names. Raises :class:`UserError` for a name that an import would refuse."""
     for name, data, written in content:
-        if name != MARK and not _is_plain(name):
+        if name != LAYOUT_MEMBER and not _is_plain(name):
             is_long = any(len(part.encode()) > LONGEST_PART for part in name.split("/"))
-            long = f"a name in this path has more than {LONGEST_PART} bytes: shorten it"
-            odd = "rename its directory, with letters, digits, '.', '-' and '_' only"
-            raise UserError(f"{name} cannot be exported: {long if is_long else odd}")
+            shorten = f"a name in this path has more than {LONGEST_PART} bytes: shorten it"
+            rename = "rename its directory, with letters, digits, '.', '-' and '_' only"
+            raise UserError(f"{name} cannot be exported: {shorten if is_long else rename}")
         member = tarfile.TarInfo(name)
-        member.size, member.mtime = len(data), int(written)
+        member.size = len(data)
+        member.mtime = int(written)
         archive.addfile(member, io.BytesIO(data))
 
 
 def _is_plain(name: str) -> bool:
     """Return True for the path of a file of a run or sweep that every home can keep."""
-    return bool(PLAIN.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
+    return bool(MEMBER_PATH.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
@@ -153,33 +161,44 @@ def _sweep_content(files: SweepDirectory) -> Content:
     folders = () if files.is_driven() else (files.checkpoints.name, files.stacks.name)
     with opened_directory(files.directory.parent) as sweeps, opened_directory(files.id, sweeps) as directory:
         entry, journal, written = _entry(directory, files.journal.name, name)
+        # The driver may be writing the last line, so export only whole lines.
         content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
         for part, is_folder in _parts(directory):
             if is_folder and part in folders:
                 content += _files(directory, part, f"{name}/{part}")
-            elif not is_folder and part != files.journal.name and not part.endswith(LEFT_OUT):
+            elif not is_folder and part != files.journal.name and not part.endswith(OMITTED_SUFFIXES):
                 content.append(_entry(directory, part, name))
     if files.is_imported:
-        content.append((f"{name}/{FOREIGN}", b"", written))
-    own = f"{name}/{files.checkpoints.name}/{WORK}/"
-    return [one for one in content if not one[0].startswith(own)]  # Only who started a script continues it.
+        content.append((f"{name}/{FOREIGN_MARK}", b"", written))
+    # A script's own files are not exported: only the user who started the script may continue it.
+    work = f"{name}/{files.checkpoints.name}/{WORK}/"
+    return [entry for entry in content if not entry[0].startswith(work)]
 
 
 def _run_content(store: RunStore, key: str) -> Content:
     """Return the files of a run."""
     with opened_directory(store.home.runs) as directory:
         content = _files(directory, key, f"runs/{key}")
-    return content + ([(f"runs/{key}/{FOREIGN}", b"", time.time())] if store.is_imported(key) else [])
+    return content + ([(f"runs/{key}/{FOREIGN_MARK}", b"", time.time())] if store.is_imported(key) else [])
 
 
 def _files(above: int, part: str, name: str) -> Content:
-    """Return the files below a directory, given by its name in an opened one. All are opened from there, so that links
-    are not followed which the owner of the home puts in the place of a directory meanwhile.
+    """Return the files below a directory.
 
-    Raises ``OSError`` if this user may not read some of them.
+    Open everything relative to that directory. Otherwise the home's owner could swap a directory for a link while we
+    read.
+
+    Args:
+        above: Descriptor of the directory that contains it.
+        part: The directory's name.
+        name: The directory's path in the archive.
+
+    Raises:
+        OSError: If this user may not read a file.
+        ValueError: If directories are nested too deeply.
     """
-    if name.count("/") > DEEPEST:
-        raise ValueError(f"{name} has more than {DEEPEST} nested directories")
+    if name.count("/") > DEEPEST_DIRECTORY:
+        raise ValueError(f"{name} has more than {DEEPEST_DIRECTORY} nested directories")
     content: Content = []
     with opened_directory(part, above) as directory:
         for below, is_folder in _parts(directory):
@@ -188,34 +207,42 @@ def _files(above: int, part: str, name: str) -> Content:
 
 
 def _parts(directory: int) -> list[tuple[str, bool]]:
-    """Return the names of files (False) and directories (True) in an opened directory, except hidden ones, links, pipes
-    and devices."""
+    """Return the names in an opened directory, and whether each is a directory. Skip hidden names, links, pipes and
+    devices."""
     names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
     modes = [(name, os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) for name in names]
     return [(name, stat.S_ISDIR(mode)) for name, mode in modes if stat.S_ISDIR(mode) or stat.S_ISREG(mode)]
 
 
 def _entry(directory: int, file_name: str, name: str) -> tuple[str, bytes, float]:
-    """Return a file of an opened directory, as it is stored below ``name`` in the archive."""
+    """Return a file of an opened directory as it is stored in the archive, below the path ``name``."""
     with open_file(Path(file_name), dir_fd=directory) as file:
         return f"{name}/{file_name}", file.read(), os.fstat(file.fileno()).st_mtime
 
 
-def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: bool = False) -> Copied:
-    """Import an archive into a home. ``warn`` reports damaged runs, which are left out, and sweeps that were continued
-    in both homes, which stay unchanged.
+def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: bool = False) -> CopyCounts:
+    """Import an archive into a home.
 
-    Runs come before the sweeps that name them, so an interrupted import can be repeated. A run that both homes have is
-    kept; ``warn`` reports those with other results. Imported runs and sweeps are marked, and so is a sweep of this home
-    that continues from an archive: an author of an archive must not pass anything off as a result of this home. If the
-    user says that the archive is ``mine``, only what the exported home had imported is marked, and marks of an earlier
-    import of the same runs and sweeps are removed.
+    Runs are imported before the sweeps that name them, so an interrupted import can be repeated. If both homes have a
+    run, the home's own run stays.
+
+    Imported runs and sweeps are marked. So is a sweep of this home that continues from an archive. Otherwise someone
+    could pass off their results as yours. With ``mine``, mark only runs and sweeps that were already imported in the
+    exported home. Marks that an earlier import left on the same runs and sweeps are then removed.
+
+    Args:
+        home: The home, which is created if it is missing.
+        path: The archive.
+        warn: Called with a message about each damaged run, which is omitted, and about runs with other results here.
+            Also about each sweep that was continued in both homes. Such a sweep stays unchanged.
+        mine: True if the user says that the archive is their own.
 
     Raises:
-        UserError: if the file is damaged or not an archive, or if it continues a sweep that is running here.
+        UserError: If the file is damaged or not an archive, or if it continues a sweep that is running here.
     """
     if not path.is_file():
-        raise UserError(f"there is no file {path}")  # A pipe, for example: it is read twice.
+        raise UserError(f"there is no file {path}")  # The archive is read twice, so it cannot be a pipe.
+    # The first pass checks the whole archive, so that a damaged one leaves no trace in the home.
     size = _checked_size(path)
     make_home(home.root, warn)
     if size > (free := shutil.disk_usage(home.root).free):
@@ -227,15 +254,17 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
         runs = _take_runs(staged, home, path, warn, mine)
         pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
         taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
-    return Copied(runs, sum(taken))
+    return CopyCounts(runs, sum(taken))
 
 
 def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object], mine: bool) -> bool:
     """Import a sweep, its continuation, or checkpoints that are further along. Return True if anything was imported."""
-    is_here, was_imported = ours.journal.is_file(), ours.is_imported
-    is_foreign = _is_foreign(theirs.directory, mine)
+    is_here = ours.journal.is_file()
+    was_imported = ours.is_imported
+    is_foreign = _take_mark(theirs.directory, mine)
     is_equal = whole_lines(theirs.journal) == whole_lines(ours.journal)
     taken = False
+    # A sweep with an equal journal is imported only to remove its mark, if the user now says that it is theirs.
     if _continues(theirs, ours) or (is_equal and was_imported and not is_foreign):
         if is_here and not _asks_the_same(theirs, ours):
             warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
@@ -251,20 +280,21 @@ def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Calla
     return taken
 
 
-def _is_foreign(directory: Path, mine: bool) -> bool:
-    """Return True for an unpacked run or sweep that counts as imported."""
-    said_so = is_file(directory / FOREIGN)
-    (directory / FOREIGN).unlink(missing_ok=True)
-    return said_so or not mine
+def _take_mark(directory: Path, mine: bool) -> bool:
+    """Remove the exporter's mark from an unpacked run or sweep. Return True if the run or sweep counts as imported."""
+    # An archive cannot contain the hidden file that marks a run or sweep in a home, so this file stands for it.
+    was_marked = is_file(directory / FOREIGN_MARK)
+    (directory / FOREIGN_MARK).unlink(missing_ok=True)
+    return was_marked or not mine
 
 
 def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
-    """Return True if a continuation of a sweep has its search space, except for what a resume may change. A file that
-    was written by another user must not change what was asked here."""
+    """Return True if a continuation of a sweep has the same search space, except for :data:`CHANGED_BY_RESUME`. Another
+    user may have written the archive, and must not change the question of a sweep here."""
 
     def asked(files: SweepDirectory) -> dict[str, Any]:
         values = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.id).data
-        return {key: value for key, value in dict(values).items() if key not in OF_MACHINES}
+        return {key: value for key, value in dict(values).items() if key not in CHANGED_BY_RESUME}
 
     try:
         return asked(theirs) == asked(ours)
@@ -273,51 +303,55 @@ def _asks_the_same(theirs: SweepDirectory, ours: SweepDirectory) -> bool:
 
 
 def _take_runs(staged: Home, home: Home, path: Path, warn: Callable[[str], object], mine: bool) -> int:
-    """Import the runs of an unpacked archive, and return their number without those that the home has already."""
-    taken, others = 0, list[str]()
+    """Import the runs of an unpacked archive. Return the number of runs that the home did not have."""
+    taken = 0
+    different: list[str] = []
     for key in RunStore(staged).stored_keys():
         outcome = read_run(RunStore(staged).directory(key), whole=True)
         if isinstance(outcome, str):
             warn(f"run {key} in {path} is damaged ({outcome}) and was not imported")
             continue
         origin = read_origin(RunStore(staged).directory(key))
-        if origin is None or not origin.sweep:  # A sweep that uses it could not say where it comes from.
-            warn(f"run {key} in {path} does not say which sweep it was trained for, and was not imported")
+        if origin is None or not origin.sweep:  # A sweep that uses the run could not say where it comes from.
+            warn(f"run {key} in {path} does not name the sweep that it was trained for, so it was not imported")
             continue
-        own = _take_run(RunStore(staged).directory(key), RunStore(home), mine)
-        taken += own is None
-        if own is not None and not _is_same(own, outcome):
-            others.append(key)
-    if others:  # Programs without a seed, for example, have other results on each machine.
+        ours = _take_run(RunStore(staged).directory(key), RunStore(home), mine)
+        taken += ours is None
+        if ours is not None and not _is_same(ours, outcome):
+            different.append(key)
+    if different:  # Programs without a seed, for example, have other results on each machine.
         warn(
-            f"{path} has other results of runs that are already here, which are kept ({first_of(others)}): its sweeps "
-            "with these runs may have other answers here"
+            f"Some runs in {path} differ from the runs here ({first_of(different)}). The runs here were kept, so "
+            "imported sweeps that use them may have different answers."
         )
     return taken
 
 
 def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
-    """Return True if a sweep's journal contains that of its other version, which may be missing, and more lines."""
-    known, lines = whole_lines(shorter.journal), whole_lines(longer.journal)
-    return len(known) < len(lines) and lines[: len(known)] == known
+    """Return True if ``longer``'s journal starts with ``shorter``'s and has more lines. A missing journal is empty."""
+    beginning = whole_lines(shorter.journal)
+    lines = whole_lines(longer.journal)
+    return len(beginning) < len(lines) and lines[: len(beginning)] == beginning
 
 
 def _checked_size(path: Path) -> int:
-    """Return the bytes of an archive's content. The whole archive is checked before anything is made in a home.
+    """Check a whole archive, and return the bytes of its content.
 
     Raises:
-        UserError: if the file is damaged or not an archive of this version, or contains anything except files of runs
+        UserError: If the file is damaged or not an archive of this version, or contains anything except files of runs
             and sweeps.
     """
     names: set[str] = set()
-    size, layout = 0, b""
+    size = 0
+    layout = b""
     for member, data in _members(path):
         if member.name in names:
             raise UserError(f"{path} contains {member.name} twice; nothing was imported")
-        if member.name == MARK:
+        if member.name == LAYOUT_MEMBER:
             layout = data.read(len(LAYOUT) + 1)
         names.add(member.name)
         size += member.size
+    # A name cannot be both. Unpacking would fail halfway.
     folders = {parent for name in names for parent in map(str, PurePosixPath(name).parents)}
     if both := sorted(folders & names):
         raise UserError(f"{path} contains {both[0]} as a file and as a directory; nothing was imported")
@@ -333,12 +367,12 @@ def _unpack(path: Path, staged: Home) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
             shutil.copyfileobj(data, file)
-        written = min(member.mtime, time.time())
+        written = min(member.mtime, time.time())  # A sweep from the future would always count as the newest.
         os.utime(target, (written, written))
 
 
 class _Member(tarfile.TarInfo):
-    """Header of a member. Only plain files are accepted, and no header that is itself a large file."""
+    """Header of a member. Only plain files with small headers are accepted, because tarfile reads a header whole."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -352,27 +386,36 @@ class _Member(tarfile.TarInfo):
 
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
-    """Yield the members of an archive, each with its content. Raises :class:`UserError` if the file is damaged or not
-    an archive, contains anything except files of runs and sweeps, or exceeds a limit or the space on the disk."""
-    most = max(LEAST_BYTES, MOST_RATIO * path.stat().st_size)
+    """Yield the members of an archive, each with its content.
+
+    Raises:
+        UserError: If the file is damaged or not an archive, contains anything except files of runs and sweeps, or
+            exceeds a limit.
+    """
+    most = max(ALLOWED_CONTENT_BYTES, MOST_CONTENT_RATIO * path.stat().st_size)
     total = 0
     try:
         with gzip.open(path) as stream:
+            # A stream is read once from beginning to end, so memory and time depend only on the size of the content.
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
                 for number, member in enumerate(archive, start=1):
                     data = archive.extractfile(member)
-                    if data is None or member.issparse() or not (member.name == MARK or _is_plain(member.name)):
+                    if (
+                        data is None
+                        or member.issparse()
+                        or not (member.name == LAYOUT_MEMBER or _is_plain(member.name))
+                    ):
                         raise UserError(f"it contains {member.name!r:.200}, which is not a file of a run or a sweep")
                     if not math.isfinite(member.mtime):
                         raise UserError(f"it contains {member.name!r:.200} with an impossible time")
                     total += member.size
                     if total > most:
                         raise UserError(f"it has more than {most} bytes of content, implausibly many for its size")
-                    if number > MOST_FILES:
-                        raise UserError(f"it has more than {MOST_FILES} files")
+                    if number > MOST_MEMBERS:
+                        raise UserError(f"it has more than {MOST_MEMBERS} files")
                     yield member, data
-                    archive.members.clear()  # type: ignore[attr-defined]  # Otherwise all headers are kept in memory.
-            while rest := stream.read(1 << 20):  # The checksum is at the very end.
+                    archive.members.clear()  # type: ignore[attr-defined]  # Otherwise all headers stay in memory.
+            while rest := stream.read(1 << 20):  # gzip compares its checksum only at the very end.
                 total += len(rest)
                 if total > most:
                     raise UserError(f"it has more than {most} bytes after its content")
@@ -383,50 +426,56 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
 
 
 def _take_run(source: Path, store: RunStore, mine: bool) -> Outcome | None:
-    """Import a run. Return the outcome of the home's own run if there is one, which is kept. A run that was imported
-    earlier is replaced by one that is ``mine``."""
+    """Import a run, unless the home has it. Return the outcome of the home's run, or None if the run was imported.
+
+    A run that is ``mine`` replaces a run that was imported earlier.
+    """
     target = store.directory(source.name)
-    is_foreign = _is_foreign(source, mine)
+    is_foreign = _take_mark(source, mine)
     with store.locked():
-        own = read_run(target, whole=True)
-        if isinstance(own, Outcome) and (is_foreign or not store.is_imported(source.name)):
-            return own
+        ours = read_run(target, whole=True)
+        if isinstance(ours, Outcome) and (is_foreign or not store.is_imported(source.name)):
+            return ours
+        # The home's run is missing, damaged, or marked as imported although the user now says that it is theirs.
         store.delete(source.name)
         if is_foreign:
-            (source / IMPORTED).touch()
+            (source / IMPORTED_MARK).touch()  # Before the move, so that the run never appears without its mark.
         _move(source, target)
     return None
 
 
 def _is_same(one: Outcome, other: Outcome) -> bool:
-    """Return True if two outcomes are the same evidence. Their seconds, for example, may differ."""
+    """Return True if two outcomes are the same evidence. Other values, such as their seconds, may differ."""
     return (one.status, one.steps, one.accuracy, one.floor) == (other.status, other.steps, other.accuracy, other.floor)
 
 
 def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> None:
-    """Import a sweep, or the continuation of a sweep. The journal is written last, and only then a mark is removed."""
+    """Import a sweep, or the continuation of a sweep. An interrupted import leaves the old journal, so it can be
+    repeated."""
     is_new = not ours.journal.is_file()
     with ours.driving():
-        if is_foreign:
+        if is_foreign:  # First, so that another user's files are never here without the mark.
             replace_whole(ours.imported, b"")
         for directory in (ours.checkpoints, ours.stacks):
             remove_tree(directory)
         shutil.rmtree(theirs.checkpoints / WORK, ignore_errors=True)  # A script would load another user's files.
+        # The journal comes last: it makes the import complete.
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
                 _move(path, ours.directory / path.name)
             elif is_new or path != theirs.spec:
                 replace_whole(ours.directory / path.name, path.read_bytes())
                 os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
-        if not is_foreign:
+        if not is_foreign:  # Last, so that the mark stays if the import is interrupted.
             remove_file(ours.imported)
 
 
 def _take_checkpoints(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) -> bool:
-    """Import the checkpoints that are further along in the archive, given equal journals. Return True if there are
-    any."""
-    sources, known = Checkpoints(theirs.checkpoints), Checkpoints(ours.checkpoints)
-    pairs = [(sources.newest(stack_id), known.newest(stack_id)) for stack_id in sources.stacks()]
+    """Import the checkpoints that are further along in the archive, for a sweep whose journals are equal. Return True
+    if there are any."""
+    source = Checkpoints(theirs.checkpoints)
+    target = Checkpoints(ours.checkpoints)
+    pairs = [(source.newest(stack_id), target.newest(stack_id)) for stack_id in source.stacks()]
     further = [(new, old) for new, old in pairs if new and (old is None or number_of(new) > number_of(old))]
     if further:
         with ours.driving():

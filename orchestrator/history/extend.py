@@ -1,4 +1,4 @@
-"""`--extend`: the pairs, finished runs and tuned settings that a new sweep takes over from an older one."""
+"""`--extend`: the pairs, finished runs and tuned settings that a new sweep takes over from an older sweep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.history.journal import Asked, Ended, Journal, recall
-from orchestrator.history.sweeps import Sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from orchestrator.space.differences import differences, differences_text
@@ -15,13 +16,14 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.transition.evidence import Block, RunId
 
-NEW_QUESTION = "leave --extend out and ask on new data: another seed, as --set seed=1000"
-"""Advice on a question that the evidence cannot continue. On known runs, it would be asked after their outcomes were
-seen."""
+NEW_QUESTION = "omit --extend and ask on new data: another seed, as --set seed=1000"
+"""Advice for a question that the evidence cannot continue. On known runs, the user would ask it after seeing their
+outcomes."""
 
 
 def continued_spec(spec: SweepSpec, extended: Sweep) -> SweepSpec:
-    """Return a specification with the salt of the sweep it extends and, if both tune alike, its tuned settings."""
+    """Return a specification with the salt of the extended sweep. If both tune alike, it also has that sweep's tuned
+    settings."""
     earlier = extended.spec
     spec = spec.substitute(salt=earlier.salt)
     tunes_alike = spec.tune is not None and spec.tune == earlier.tune and not spec.tuned
@@ -31,11 +33,15 @@ def continued_spec(spec: SweepSpec, extended: Sweep) -> SweepSpec:
 
 
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
-    """Add finished runs and pairs of an older sweep to this sweep's journal, and return the runs. Raises
-    :class:`UserError` if the two sweeps do not share a run."""
+    """Add an older sweep's finished runs and pairs to this sweep's journal, and return the runs.
+
+    Raises:
+        UserError: If the two sweeps do not share a run.
+    """
     with RunStore(older.files.home, sweep.id).locked():
         reused = reusable(sweep.spec, older)
-        # First the pairs: if this process dies in between, the resumed sweep must not choose them by their outcomes.
+        # The pairs come first. If this process dies in between, the resumed sweep must not choose pairs by outcomes
+        # that it already knows.
         if blocks := continued_blocks(sweep.spec, older):
             journal.append(Asked(blocks))
         for run in reused:
@@ -46,16 +52,21 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
 def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
     """Return the pairs of an older sweep whose evidence a sweep of ``spec`` continues.
 
-    For each comparison that both sweeps make with the same runs and target, these are all its pairs. Dropping some
-    after seeing their outcomes would turn chance into evidence. Raises :class:`UserError` if the two sweeps define
-    learned runs or the error differently, or ``spec`` lacks a size or seed of the pairs.
+    They are all pairs of each comparison that both sweeps make with the same runs and target. To drop pairs after
+    seeing their outcomes would turn chance into evidence.
+
+    Raises:
+        UserError: If the two sweeps define learned runs or the error differently, or if ``spec`` lacks a size or a
+            seed of the pairs.
     """
     blocks = recall(older.files).blocks
-    mine, theirs = spec.mix_named, older.spec.mix_named
+    mixes = spec.mix_named
+    older_mixes = older.spec.mix_named
     if not blocks or spec.target != older.spec.target:
         return ()
     for name in ("learned", "error"):
-        now, before = (one.search.settings.get(name) for one in (spec, older.spec))
+        now = spec.search.settings.get(name)
+        before = older.spec.search.settings.get(name)
         if None not in (now, before) and now != before:
             raise UserError(
                 f"search.{name} is {now:g} but was {before:g} in {older.id}, and its evidence is only valid with that "
@@ -69,18 +80,19 @@ def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
         return family.key(spec.config(request)) == former.key(older.spec.config(request))
 
     def is_continued(block: Block) -> bool:
-        compared = block.mix in mine and spec.baseline_of(mine[block.mix]).name == block.baseline
-        return compared and block.mix in theirs and all(map(is_the_same, block.runs))
+        compared = block.mix in mixes and spec.baseline_of(mixes[block.mix]).name == block.baseline
+        return compared and block.mix in older_mixes and all(map(is_the_same, block.runs))
 
-    left_out = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
-    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in left_out)
+    # One changed pair ends the whole comparison.
+    omitted = {(block.mix, block.baseline) for block in blocks if not is_continued(block)}
+    continued = tuple(block for block in blocks if (block.mix, block.baseline) not in omitted)
     _check_inside(spec, older, [run for block in continued for run in block.runs])
     return continued
 
 
 def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
     """Raise :class:`UserError` unless ``spec`` has every size and seed of the continued pairs. Evidence counts pairs up
-    to the first incomplete one, so no pair after one that can never be completed would count."""
+    to the first incomplete pair, so a pair that can never be completed would hide all later pairs."""
     for key, has, needs in (
         ("sizes", spec.sizes, {size for _, size, _ in runs}),
         ("seeds", spec.seed_list, {seed for _, _, seed in runs}),
@@ -98,7 +110,7 @@ def reusable(spec: SweepSpec, older: Sweep) -> list[Run]:
     store = RunStore(older.files.home)
 
     def origin_of(run: Run) -> str:
-        # The journal of an imported sweep may name any sweep.
+        # The journal of an imported sweep may claim any origin, so only the mark of the run counts.
         is_foreign = older.files.is_imported or store.is_imported(run.key)
         origin = store.trained_for(run.key) if is_foreign else run.trained_for or older.id
         return origin or f"{older.id} {IMPORTED}"

@@ -23,14 +23,13 @@ from orchestrator.home.foreign_files import (
     checked_key,
     checked_moment,
     checked_name,
-    open_plain,
-    own_file,
     parse_json,
     read_bytes,
     typed,
     whole_lines,
 )
 from orchestrator.home.run_files import checked_outcome
+from orchestrator.home.safe_writing import open_plain, own_file
 from orchestrator.jobs.state import State
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
@@ -38,13 +37,13 @@ from orchestrator.system.errors import exception_line
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
-SCHEMA = 2
-"""Version of a sweep's files. Raise it when this program can no longer read older ones; home/directories.py says how
-files change without it."""
+JOURNAL_SCHEMA = 2
+"""Version of a sweep's files. Raise it when this program can no longer read older files. For smaller changes, see
+home/directories.py."""
 MOST_BLOCKS = 50_000
-"""Pairs of a sweep that are read: as many as the largest grid has."""
+"""Maximum number of pairs of a sweep that are read. The largest grid has as many."""
 CHECKSUM = b',"crc":"'
-"""Text before the checksum at the end of a line."""
+"""Text before the checksum, which ends each line."""
 
 
 def _now() -> str:
@@ -53,13 +52,21 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Begun:
-    """First line: the start of the sweep (ISO 8601, UTC), its environment as JSON values, the folder that the family's
-    module is imported from and the hash of its source, both "" for a built-in family, and the family's version."""
+    """First line of a journal.
+
+    Attributes:
+        created: Start of the sweep (ISO 8601, UTC).
+        environment: Software and hardware at the start, as JSON values.
+        folder: Folder that the family's module is imported from. Empty for a built-in family.
+        schema: Version of the sweep's files.
+        source: Hash of the family's source. Empty for a built-in family.
+        version: The family's version.
+    """
 
     created: str
     environment: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
-    schema: int = SCHEMA
+    schema: int = JOURNAL_SCHEMA
     source: str = ""
     version: int = 0
 
@@ -70,11 +77,15 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run of the sweep ended ``at`` a time (ISO 8601, UTC), which comparisons ignore. Readers get it as a
-    :class:`~orchestrator.space.runs.Run`, with its outcome.
+    """A run of the sweep ended. Readers get it as a :class:`~orchestrator.space.runs.Run`, with its outcome.
 
-    ``failure`` is the outcome of a failed run. Any other outcome is in the run's directory, and ``failure`` is None.
-    ``trained_for`` is the other sweep that trained the run, ``ID (imported)`` if only an archive says so, or "".
+    Attributes:
+        key: The run's key.
+        request: The request that the run answers.
+        failure: Outcome of a failed run. Any other outcome is in the run's directory, and ``failure`` is None.
+        trained_for: Id of the other sweep that trained the run, or ``ID (imported)`` if only an archive claims so.
+            Empty if this sweep trained it.
+        at: When the run ended (ISO 8601, UTC). Comparisons ignore it.
     """
 
     key: str
@@ -91,15 +102,19 @@ class Ended:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The specification has the tuned settings of each mix. Written before the sweep's first run."""
+    """Tuning ended: the specification now contains the tuned settings of each mix. Written before the sweep's first
+    run."""
 
     at: str = field(default_factory=_now, compare=False)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Blocks that the searcher asked for, written before their runs start. Evidence counts blocks in the order of the
-    journal. A sweep without blocks has estimates but does not make decisions."""
+    """The searcher requested blocks. Written before their runs start.
+
+    Evidence counts blocks in the order of the journal. A sweep without blocks has estimates but does not make
+    decisions.
+    """
 
     blocks: tuple[Block, ...]
     at: str = field(default_factory=_now, compare=False)
@@ -107,7 +122,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stopped:
-    """The user stopped a mix. Its runs are not trained after a resume either."""
+    """The user stopped a mix. Its runs are not trained after a resume."""
 
     mix: str
     at: str = field(default_factory=_now, compare=False)
@@ -115,8 +130,8 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Broken:
-    """The sweep stopped because its family broke its contract, or a worker had other code. The last line of
-    a journal until the sweep is resumed."""
+    """The sweep stopped because its family broke its contract, or because a worker had different code. It is the last
+    line until the sweep is resumed."""
 
     why: str
     at: str = field(default_factory=_now, compare=False)
@@ -137,7 +152,7 @@ class _Git:
 
 @dataclass(frozen=True)
 class _Environment:
-    """Form of the environment in the first line (history/sweeps.py, :func:`describe_environment`)."""
+    """Form of the environment in the first line, from :func:`orchestrator.system.provenance.describe_environment`."""
 
     versions: dict[str, str] = field(default_factory=dict)
     git: _Git | None = None
@@ -145,17 +160,19 @@ class _Environment:
     platform: str = ""
 
 
-PLAIN: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
+PLAIN_ENTRIES: dict[str, type[Begun | Tuned | Stopped | Broken | Answered]] = {
     entry.__name__.lower(): entry for entry in (Begun, Tuned, Stopped, Broken, Answered)
 }
-"""Entries whose fields are all JSON values, by kind."""
-Entry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
+"""Classes of entries whose fields are all JSON values, by kind."""
+JournalEntry = Begun | Ended | Asked | Tuned | Stopped | Broken | Answered
 
 
 @dataclass(frozen=True)
 class Memory:
-    """State of a sweep on disk. Only :func:`~orchestrator.history.sweeps.recall_sweep` reads its runs. Without them,
-    ``state`` does not tell a sweep whose runs all failed from an interrupted one.
+    """State of a sweep on disk.
+
+    Only :func:`~orchestrator.history.known_runs.recall_sweep` reads the sweep's runs. Without them, ``state`` is
+    "interrupted" even if all runs have failed.
 
     Attributes:
         ended: Runs of the sweep, each once, in the order in which they ended.
@@ -163,10 +180,10 @@ class Memory:
         blocks: Pairs of runs requested as evidence, in order.
         stopped: Mixes that the user stopped.
         answered: True if the sweep has its answer.
-        changed: Time of the last entry, or "" without entries.
+        changed: Time of the last entry. Empty if there are no entries.
         damaged: A message for each omitted line and run.
         lost: Keys of the omitted runs.
-        broken: Why the sweep broke, or "".
+        broken: Why the sweep broke. Empty if it did not.
     """
 
     ended: tuple[Run, ...] = ()
@@ -188,8 +205,8 @@ class Memory:
 
     @property
     def failure(self) -> str:
-        """Why the sweep failed, in a line: why it broke, or the exception of its first run if all failed. "" if it has
-        not failed."""
+        """Why the sweep failed, in a line: why it broke, or the exception of its first run if all runs failed. Empty if
+        the sweep has not failed."""
         errors = [run.outcome.error for run in self.ended if run.outcome.status is Status.FAILED]
         if self.broken or not errors or len(errors) < len(self.ended):
             return self.broken
@@ -197,16 +214,18 @@ class Memory:
 
 
 class Journal(io.FileIO):
-    """Append-only file, open under the sweep's lock. Opening it removes an incomplete last line left by a crash."""
+    """Append-only file, open under the sweep's lock. Opening it removes an incomplete last line, which a crash left."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(own_file(path), "a", opener=open_plain)
+        # A later line would otherwise be appended to the incomplete line, and both would be lost.
         self.truncate(read_bytes(path, math.inf).rfind(b"\n") + 1)
 
-    def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk, or raise ``OSError`` and leave no part of the entry."""
-        line, before = to_line(entry), self.seek(0, os.SEEK_END)
+    def append(self, entry: JournalEntry) -> None:
+        """Write an entry and wait until it is on disk. Raises ``OSError``, and then leaves no part of the entry."""
+        line = to_line(entry)
+        before = self.seek(0, os.SEEK_END)
         try:
             while line:  # A disk that becomes full writes a part of the line, then raises.
                 line = line[self.write(line) :]
@@ -216,10 +235,11 @@ class Journal(io.FileIO):
             raise
 
 
-def read_journal(path: Path) -> Iterator[Entry | str]:
-    """Yield the lines of a journal, except an incomplete last line: an entry, or a message for a damaged line."""
+def read_journal(path: Path) -> Iterator[JournalEntry | str]:
+    """Yield an entry for each line of a journal, or a message if the line is damaged. Skip an incomplete last line."""
     for number, line in enumerate(whole_lines(path), start=1):
         body, _, checksum = line.rpartition(CHECKSUM)
+        # One damaged line must not hide the others, so its error becomes a message.
         try:
             if checksum != b'%08x"}' % zlib.crc32(body):
                 raise ValueError("its checksum does not match its content")
@@ -233,10 +253,11 @@ def recall(files: SweepDirectory) -> Memory:
     return memory_of(files, list(read_journal(files.journal)))
 
 
-def memory_of(files: SweepDirectory, lines: Sequence[Entry | str]) -> Memory:
+def memory_of(files: SweepDirectory, lines: Sequence[JournalEntry | str]) -> Memory:
     """Return the state of a sweep, without its runs, from the lines of its journal."""
     entries = [line for line in lines if not isinstance(line, str)]
     damaged = [line for line in lines if isinstance(line, str)]
+    # A repeated block counts once, at its first place.
     blocks = list(dict.fromkeys(block for entry in entries if isinstance(entry, Asked) for block in entry.blocks))
     if len(blocks) > MOST_BLOCKS:
         damaged.append(f"{files.journal} has {len(blocks):,} pairs; those after the first {MOST_BLOCKS:,} are ignored")
@@ -251,18 +272,19 @@ def memory_of(files: SweepDirectory, lines: Sequence[Entry | str]) -> Memory:
 
 
 def read_request(values: Mapping[str, Any]) -> Request:
-    """Return a request from a file, whose values must have the types of its fields. Raises ``ValueError`` or
-    ``TypeError`` for any other."""
+    """Return a request from the values in a file. Raises ``ValueError`` or ``TypeError`` if they do not have the types
+    of its fields."""
     checked = typed(Request, asdict(Request.from_json(values)))
     if checked.size < 1 or checked.seed < 0 or checked.phase < 0:
         raise ValueError(f"{checked} is not a run")
     return checked
 
 
-def to_line(entry: Entry) -> bytes:
+def to_line(entry: JournalEntry) -> bytes:
     """Return an entry as a line that ends with its checksum."""
     values: dict[str, Any] = {"kind": type(entry).__name__.lower()}
     if isinstance(entry, Ended):
+        # Fields at their defaults are omitted, so that most lines are as in earlier versions.
         request = {name: value for name, value in asdict(entry.request).items() if value not in (None, ())}
         values |= {"key": entry.key, "request": request}
         if entry.failure is not None:
@@ -276,7 +298,7 @@ def to_line(entry: Entry) -> bytes:
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
-def _from_json(values: dict[str, Any]) -> Entry:
+def _from_json(values: dict[str, Any]) -> JournalEntry:
     kind = values.pop("kind")
     if kind == "ended":
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
@@ -286,8 +308,8 @@ def _from_json(values: dict[str, Any]) -> Entry:
     if kind == "asked":
         blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])
         return Asked(tuple(blocks), checked_moment(values["at"]))
-    if kind in PLAIN:
-        entry = typed(PLAIN[kind], values)
+    if kind in PLAIN_ENTRIES:
+        entry = typed(PLAIN_ENTRIES[kind], values)
         checked_moment(entry.at)
         if isinstance(entry, Begun) and entry.environment:
             typed(_Environment, entry.environment)

@@ -1,4 +1,4 @@
-"""Finished runs that were trained by other code: an earlier version of their family, or a source that has changed."""
+"""Finished runs that other code trained: an earlier version of their family, or a source that has changed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from orchestrator.system.errors import UserError
 
 
 def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
-    """Return a warning if the code of a sweep to resume has changed since it started, or "".
+    """Return a warning if the code of a sweep to resume has changed since it started. Return an empty string if not.
 
-    Raises :class:`UserError` if its family has another version, because one pair would contain runs of both, or if the
-    space refuses other code. To train failed runs again, the code usually had to be corrected.
+    Args:
+        sweep: The sweep.
+        retry_failed: True if failed runs are trained again. Then changed code is allowed, because the user usually
+            had to correct it.
+
+    Raises:
+        UserError: If the family has another version, because one pair could then contain runs that both versions
+            trained. Also if the code has changed and the space does not allow that.
     """
-    spec, now = sweep.spec, sweep.spec.family_class.version
+    spec = sweep.spec
+    now = spec.family_class.version
     keys = {entry.request: entry.key for entry in read_journal(sweep.files.journal) if isinstance(entry, Ended)}
     family = spec.make_family()
+    # Keys contain the version. They also differ if the family computes them in another way now.
     is_other = sweep.version not in (0, now)
     if is_other or any(family.key(spec.config(request)) != key for request, key in keys.items()):
         was = f", but had {sweep.version} when it started" if is_other else ""
         raise UserError(
             f"{sweep.id} cannot be resumed: {spec.family} has version {now}{was}, so its runs have other keys now. "
-            f"Restore that code, or leave --resume out: a new sweep trains all runs with version {now}"
+            f"Restore that code, or omit --resume: a new sweep trains all runs with version {now}"
         )
     others = _of_other_code(spec, sweep.files.home, keys.values())
+    # Before its first run ends, only checkpoints show that the sweep has trained with the old code.
     has_checkpoints = sweep.source not in ("", spec.source) and Checkpoints(sweep.files.checkpoints).stacks()
     if not others and not has_checkpoints:
         return ""
@@ -39,14 +48,17 @@ def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
         why = "code=warn" if spec.code == "warn" else "--retry-failed"
         return f"{change} since {sweep.id} started; its finished runs are kept, because of {why}"
     raise UserError(
-        f"{sweep.id} cannot be resumed: {change}. Restore that code. Or leave --resume out, and either raise `version` "
-        "in the class or give --fresh to train every run again. If both train alike, add --set code=warn"
+        f"{sweep.id} cannot be resumed: {change}. Either restore that code, or start a new sweep (omit --resume) and "
+        "raise `version` or pass --fresh. If both versions train identically, add --set code=warn."
     )
 
 
 def check_reused(spec: SweepSpec, home: Home) -> str:
-    """Return a warning if a new sweep would reuse runs of other code, or "". Raises :class:`UserError` if the space
-    refuses them."""
+    """Return a warning if a new sweep would reuse runs that other code trained. Return an empty string if not.
+
+    Raises:
+        UserError: If the space does not allow such runs.
+    """
     if not spec.source:
         return ""
     keys = spec.requests_by_key().keys()
@@ -58,13 +70,14 @@ def check_reused(spec: SweepSpec, home: Home) -> str:
     if spec.code == "warn":
         return f"{change}; {many} from before are reused, because of code=warn"
     raise UserError(
-        f"{change}, and {many} would be reused. Raise `version` in the class, or give --fresh, to train them again. "
-        "If both train alike, add --set code=warn"
+        f"{change}, and {many} would be reused. To train them again, raise `version` in the class, or pass --fresh. "
+        "If both versions train identically, add --set code=warn."
     )
 
 
 def _of_other_code(spec: SweepSpec, home: Home, keys: Iterable[str]) -> list[str]:
-    """Return the sweep of each stored run among ``keys`` whose family had another source. Unknown sources are equal."""
+    """Return, for each stored run in ``keys`` that a different version of the code trained, its sweep. An unknown
+    source counts as equal."""
     if not spec.source:
         return []
     origins = (read_origin(home.runs / key) for key in keys)
@@ -72,15 +85,15 @@ def _of_other_code(spec: SweepSpec, home: Home, keys: Iterable[str]) -> list[str
 
 
 def _change(spec: SweepSpec, home: Home, sweep_ids: Iterable[str]) -> str:
-    """Return a clause that the code has changed, or that the runs are of another folder."""
+    """Return a clause that says whether the code has changed, or whether code in another folder trained the runs."""
     folders = {folder for sweep_id in dict.fromkeys(sweep_ids) if (folder := _folder(home, sweep_id))}
     elsewhere = sorted(folder for folder in folders if Path(folder) != Path(spec.folder))
     if elsewhere:
-        return f"the code of {spec.family} in {spec.folder} differs from that in {elsewhere[0]}"
+        return f"the code of {spec.family} in {spec.folder} differs from the code in {elsewhere[0]}"
     return f"the code of {spec.family} in {spec.folder} has changed"
 
 
 def _folder(home: Home, sweep_id: str) -> str:
-    """Return the folder of a sweep's family, or "" if it is unknown."""
+    """Return the folder of a sweep's family, or an empty string if it is unknown."""
     begun = next(read_journal(home.sweep(sweep_id).journal), None)
     return begun.folder if isinstance(begun, Begun) else ""

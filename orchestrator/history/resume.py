@@ -1,4 +1,4 @@
-"""`--resume`: the sweep that it continues, by default the newest unfinished one, and which of its runs are known."""
+"""`--resume`: the sweep to continue, by default the newest unfinished sweep, and its known runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from orchestrator.history.journal import Ended, Journal, Memory, recall
-from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
 from orchestrator.space.differences import SCRIPT_CODE, differences, differences_text
@@ -20,16 +21,20 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
-    """Return the newest unfinished sweep with the same runs. If there is none, return the newest with an answer, in
-    case its process died before printing it. A sweep that came with an archive is returned only if this user has none.
+    """Return the newest unfinished sweep with the same runs.
+
+    If there is none, return the newest sweep with an answer, because its process may have died before printing the
+    answer. Return a sweep that came with an archive only if this user has no such sweep.
 
     Raises:
-        UserError: with the differences from the newest sweep of that name.
+        UserError: If no sweep has the same runs. The message has the differences from the newest sweep of that name.
     """
-    closest, same = "", dict[tuple[bool, bool], Sweep]()
+    closest = ""
+    same: dict[tuple[bool, bool], Sweep] = {}
     for sweep in _of_space(spec, home):
         different = differences(spec, sweep.spec)
-        is_imported, is_answered = sweep.files.is_imported, recall(sweep.files).answered
+        is_imported = sweep.files.is_imported
+        is_answered = recall(sweep.files).answered
         if different:
             differs = f" The newest, {sweep.id}, differs in {differences_text(different)}."
             closest = closest or ("" if is_answered else differs)
@@ -39,6 +44,7 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
             return sweep
     if not same:
         raise UserError(f"no unfinished sweep of {spec.name} in {home.root} has these settings.{closest}")
+    # False sorts before True: first this user's answered sweep, then an imported sweep, then an imported answer.
     (is_imported, is_answered), found = min(same.items(), key=lambda item: item[0])
     if is_imported:
         log.warning(f"{found.id} came with an archive and may be another user's, so it is shown as imported")
@@ -48,8 +54,8 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
 
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
-    """Return the newest own sweep, finished or not, with the same runs. Log newer ones that came with an archive: their
-    answers may be another user's."""
+    """Return this user's newest sweep with the same runs, finished or not. Skip and log newer sweeps that came with an
+    archive, because their answers may be another user's."""
     for sweep in _of_space(spec, home):
         if differences(spec, sweep.spec):
             continue
@@ -65,14 +71,14 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     if different.keys() == {SCRIPT_CODE}:
         where = f"the code of its script in {spec.script.directory}"
         raise UserError(
-            f"{sweep.id} cannot be resumed: {where} has changed since it started. Restore that code, or leave --resume "
-            "out: a new sweep trains every run with the present code"
+            f"{sweep.id} cannot be resumed: {where} has changed since it started. Restore that code, or omit --resume: "
+            "a new sweep trains every run with the present code"
         )
     if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {differences_text(different)}. "
-            "Repeat the settings it was started with, or leave --resume out: a new sweep reuses shared runs, but its "
-            "odds are divided by the number of sweeps that have analyzed them."
+            "Repeat the settings that it was started with. A new sweep (omit --resume) reuses runs, but its evidence "
+            "is divided by the number of sweeps that already analyzed them."
         )
 
 
@@ -89,7 +95,7 @@ def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
 
 
 def whole_runs(sweep: Sweep) -> Memory:
-    """Return a sweep's memory with only intact runs. Log and delete damaged runs, which are then trained again."""
+    """Return a sweep's state with only its intact runs. Log and delete damaged runs, which are then trained again."""
     memory = recall_sweep(sweep)
     store = RunStore(sweep.files.home, sweep.id)
     for damage in memory.damaged:
@@ -104,12 +110,12 @@ def whole_runs(sweep: Sweep) -> Memory:
 
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Run]:
-    """Add runs that were stored before a crash to a sweep's journal, and return them."""
+    """Add runs that were stored just before a crash to a sweep's journal, and return them."""
     already = set(known)
     store = RunStore(sweep.files.home, sweep.id)
     adopted: list[Run] = []
     for key, request in sweep.spec.requests_by_key().items():
-        # An archive's run may say that it is of this sweep. It is found like a run of another one.
+        # A run from an archive may claim to belong to this sweep. Treat it like any other sweep's run.
         is_own = key not in already and store.has(key) and not store.trained_for(key)
         if is_own and (outcome := store.find(key)) is not None:
             adopted.append(sweep.run(key, request, outcome))

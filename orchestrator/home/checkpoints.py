@@ -1,4 +1,4 @@
-"""Files of stacks in training: checkpoints, and progress that other processes can show."""
+"""Files of stacks in training: checkpoints, and progress for other processes to show."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
     checked_path,
-    open_to_append,
-    own_path,
     parse_json,
     read_bytes,
     read_json,
     typed,
     whole_lines,
 )
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.home.seals import flaw_of, seal
 from orchestrator.jobs.plan import Job, Member, Stack
 from orchestrator.system.files import (
@@ -40,25 +39,23 @@ from trainables.base import Evaluation
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT = "checkpoint"
-"""Directory of the learner's files in a checkpoint."""
+LEARNER_DIRECTORY = "checkpoint"
+"""Directory in a checkpoint with the learner's files."""
 WORK = "work"
-"""Directory next to checkpoints, with a directory for each stack whose learner writes files by itself."""
+"""Directory next to checkpoints, with a directory for each stack whose learner writes files while it trains."""
 MEMBERS = "members.json"
 """File with a stack's members, in the directory of a checkpoint or a stack in training."""
 PROGRESS = "progress.jsonl"
 """File next to :data:`MEMBERS` with the evaluations of a stack's runs, as JSON lines."""
 MOST_PACKED_BYTES = 1 << 30
 """Bytes of the largest checkpoint that is sent to another machine."""
+NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
+"""Pattern of the name of a checkpoint, ``STACK.NUMBER``. Other files next to checkpoints are never touched."""
 T = TypeVar("T")
 
 
-NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
-"""Name of a checkpoint. Other files next to checkpoints are left alone."""
-
-
 class PackedCheckpoint(NamedTuple):
-    """A checkpoint as it travels between machines: its number in the order of its stack, and its files by path."""
+    """A checkpoint in transit between machines: its number in the order of its stack, and its files by path."""
 
     number: int
     files: Mapping[str, bytes]
@@ -81,7 +78,7 @@ class Checkpoints:
         return sorted(self._whole())
 
     def newest(self, stack_id: str) -> Path | None:
-        """Return the directory of a stack's newest checkpoint, or None without a checkpoint."""
+        """Return the directory of a stack's newest checkpoint, or None if it has no checkpoint."""
         return next(reversed(self._whole()[stack_id]), None)
 
     @contextmanager
@@ -93,13 +90,13 @@ class Checkpoints:
             write_members(directory, members, ended)
             yield directory
             seal(directory)
-        # Only now: if this process is killed before, a retry continues from the older one.
+        # Only now: if this process is killed before, a retry continues from the older checkpoint.
         for path in older:
             remove_tree(path)
 
     def pack(self, stack_id: str) -> PackedCheckpoint | None:
-        """Return a stack's newest checkpoint with its files, or None without one. Raises ``ValueError`` if it is too
-        large to travel."""
+        """Return a stack's newest checkpoint with its files, or None if it has no checkpoint. Raises ``ValueError`` if
+        the checkpoint is too large to send."""
         newest = self.newest(stack_id)
         if newest is None:
             return None
@@ -109,8 +106,11 @@ class Checkpoints:
         return PackedCheckpoint(number_of(newest), {str(path.relative_to(newest)): path.read_bytes() for path in paths})
 
     def unpack(self, stack_id: str, packed: PackedCheckpoint) -> bool:
-        """Write a checkpoint of another machine, and remove older ones. Return False if it is not newer than what is
-        here. Raises ``ValueError`` for a name that leads elsewhere, and for files that do not fit their checksums."""
+        """Write a checkpoint from another machine, and remove older checkpoints.
+
+        Return False if the checkpoint here is as new. Raises ``ValueError`` for a name that leads elsewhere, and for
+        files that do not match their checksums.
+        """
         older = self._whole()[stack_id]
         # A copy that arrives late must not replace a newer checkpoint.
         if older and number_of(older[-1]) >= packed.number:
@@ -119,8 +119,8 @@ class Checkpoints:
         if NUMBERED.fullmatch(name) is None:
             raise ValueError(f"{name!r} is not the name of a checkpoint")
         with whole_directory(self._root / name) as directory:
-            for place, content in packed.files.items():
-                path = directory / checked_path(place)
+            for name_in_checkpoint, content in packed.files.items():
+                path = directory / checked_path(name_in_checkpoint)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             if flaw := flaw_of(directory):
@@ -130,8 +130,10 @@ class Checkpoints:
         return True
 
     def work(self, stack_id: str) -> Path:
-        """Return the directory for files that a stack's learner writes by itself, which may not exist. Remove
-        a link in its place, because it could lead to another user's files."""
+        """Return the directory for files that a stack's learner writes while it trains. The directory may not exist.
+
+        Remove a link at that path, because it could lead to another user's files.
+        """
         return own_path(own_path(self._root / WORK) / stack_id)
 
     def drop(self, stack_id: str) -> None:
@@ -145,8 +147,8 @@ class Checkpoints:
         remove_tree(self.work(stack_id))
 
     def clear(self, keep: Collection[str] = ()) -> None:
-        """Remove all checkpoints and files of learners, except those of the stacks to ``keep``. When a sweep ends,
-        failed stacks still have some."""
+        """Remove all checkpoints and files of learners, except for the stacks to ``keep``. When a sweep ends, failed
+        stacks still have such files."""
         if not keep:
             remove_tree(self._root)
             return
@@ -154,7 +156,12 @@ class Checkpoints:
             self.drop(stack_id)
 
     def copy_from(self, other: Checkpoints, read: Callable[[Member], Job]) -> list[str]:
-        """Copy the checkpoints of stacks whose runs are the same here, as ``read`` finds them. Return their ids."""
+        """Copy the checkpoints of stacks whose runs are the same here. Return the ids of the stacks.
+
+        Args:
+            other: Checkpoints of another sweep.
+            read: Returns this sweep's job for a stored member.
+        """
         copied = []
         for stack_id in other.stacks():
             newest = other.newest(stack_id)
@@ -168,7 +175,8 @@ class Checkpoints:
         return copied
 
     def check(self, stack_id: str) -> str:
-        """Return "" if a stack's newest checkpoint is intact. Otherwise drop it and return a message for the user."""
+        """Return an empty string if a stack's newest checkpoint is intact. Otherwise, drop the checkpoint and return a
+        message for the user."""
         newest = self.newest(stack_id)
         flaw = "it is missing" if newest is None else flaw_of(newest) or _odd_file(newest)
         return self.drop_damaged(stack_id, flaw) if flaw else ""
@@ -180,14 +188,16 @@ class Checkpoints:
         return f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}), so its runs begin again at step 0"
 
     def interrupted(self, read: Callable[[Member], T]) -> list[list[T]]:
-        """Return the members of each stack that an earlier driver left. Log and drop damaged checkpoints, including
-        those with a member that ``read`` does not understand."""
+        """Return the members of each stack that an earlier driver left. Log and drop damaged checkpoints.
+
+        A checkpoint also counts as damaged if ``read`` raises an exception for a stored member.
+        """
         stacks = []
         for stack_id in self.stacks():
             if damage := self.check(stack_id):
                 log.warning(damage)
-            # A checkpoint without a learner's state only says which runs were together.
-            elif (path := self.newest(stack_id)) is not None and (path / CHECKPOINT).is_dir():
+            # A checkpoint without a learner's state only shows which runs were together.
+            elif (path := self.newest(stack_id)) is not None and (path / LEARNER_DIRECTORY).is_dir():
                 try:
                     stacks.append(list(map(read, read_members(path)[0])))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -195,17 +205,19 @@ class Checkpoints:
         return stacks
 
     def _whole(self) -> defaultdict[str, list[Path]]:
-        """Return the complete checkpoints by stack, oldest first. Names of others begin with a dot."""
+        """Return the complete checkpoints by stack, oldest first. Names of incomplete checkpoints begin with a dot."""
         stacks: defaultdict[str, list[Path]] = defaultdict(list)
-        own = [path for path in entries(self._root) if NUMBERED.fullmatch(path.name) and is_directory(path)]
-        for path in sorted(own, key=number_of):
+        complete = [path for path in entries(self._root) if NUMBERED.fullmatch(path.name) and is_directory(path)]
+        for path in sorted(complete, key=number_of):
             stacks[path.stem].append(path)
         return stacks
 
 
 def _odd_file(checkpoint: Path) -> str:
-    """Return the first link, pipe or device in a checkpoint as its flaw, or "". A learner would follow or wait for it,
-    even if the list of contents leaves it out."""
+    """Return a message about the first link, pipe or device in a checkpoint. Return an empty string if there is none.
+
+    A learner would follow the link or block on the pipe, even if the checksum file does not list it.
+    """
     odd = (path for path in sorted(checkpoint.rglob("*")) if not (is_file(path) or is_directory(path)))
     return next((f"{path.name} is not a plain file" for path in odd), "")
 
@@ -216,7 +228,7 @@ def number_of(checkpoint: Path) -> int:
 
 
 class StackNotes:
-    """The driver's notes on stacks in training, which other processes show. Losing them does not affect any run."""
+    """The driver's notes on stacks in training, for other processes to show. Losing them does not affect any run."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -231,17 +243,18 @@ class StackNotes:
                 file.truncate(whole)
         except FileNotFoundError:
             return
-        except ValueError:  # Too large to be ours.
+        except ValueError:  # The file is too large, so this program did not write it.
             remove_file(path)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
+        """Note an evaluation of one of a stack's runs."""
         note_progress(self._root / stack_id, [(key, evaluation)])
 
     def split(self, stack_id: str, parts: Mapping[str, Sequence[Member]]) -> None:
-        """Note that smaller stacks, given by id, continue a stack's runs."""
+        """Note that smaller stacks continue a stack's runs. ``parts`` has the members of each by its id."""
         for part, members in parts.items():
             write_members(own_path(self._root / part), members)
-            with suppress(FileNotFoundError, ValueError):  # Another user left a link or pipe, for example.
+            with suppress(FileNotFoundError, ValueError):  # No progress yet, or another user left a link or pipe.
                 progress = read_bytes(self._root / stack_id / PROGRESS, MOST_JOURNAL_BYTES)
                 replace_whole(self._root / part / PROGRESS, progress)
         self.end(stack_id)
@@ -252,7 +265,8 @@ class StackNotes:
 
 
 def read_members(directory: Path) -> tuple[list[Member], frozenset[int]]:
-    """Return a stack's members, and the indices of runs that ended before the checkpoint, which lacks their state."""
+    """Return a stack's members, and the indices of the runs that ended before the checkpoint. The checkpoint does not
+    contain their state."""
     data = read_json(directory / MEMBERS)
     members: list[Member] = [dict(member) for member in data["requests"]]
     ended = frozenset(data["ended"])
@@ -275,7 +289,8 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not."""
+    """Return the learning curves so far by run key. If a step was evaluated twice, the last evaluation counts. Skip a
+    partial line."""
     curves: dict[str, dict[int, Evaluation]] = {}
     for data in map(parse_json, whole_lines(directory / PROGRESS)):
         key = data.pop("key")

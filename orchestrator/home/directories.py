@@ -1,16 +1,16 @@
-"""Directories of a home and its sweeps: paths, the lock of a driver, and requests to stop.
+"""Directories of a home and its sweeps: paths, the driver's lock, and requests to stop.
 
-Files of a home have no version each. Give a new field a default that says what older files meant without it, and write
-it only if it has another value: older files then stay complete, and most new ones are as before. Readers are strict in
-the other direction. An older program refuses a specification with an unknown field, ignores such a line of a journal,
-and deletes a run with such an outcome as damaged and trains it again. A checkpoint is worth only its training time: if
-a learner cannot read one, it is dropped, and its runs begin at step 0.
+The files of a home have no version numbers. Give a new field a default that has the meaning of its absence in older
+files, and write the field only if it has another value. Then older files stay complete, and most new files do not
+change. Readers are strict in the other direction. If an older program finds an unknown field, it refuses the
+specification or ignores the journal's line. It deletes a run with such an outcome as damaged, and trains it again. A
+checkpoint is worth only its training time. If a learner cannot read it, it is dropped, and its runs begin at step 0.
 
-A change that no default can express needs another name of the file or, if it concerns what was trained, another key of
-the run: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``SCHEMA`` in
-history/journal.py, which is in the first line of every journal: such a sweep is refused in a line, and its runs are
-still found by key. ``tests/home/test_older_homes.py`` reads the homes of earlier versions. Archives and exported
-answers travel between versions of the program, so each has a version of its own.
+If no default can express a change, give the file another name. If the change concerns what was trained, give the run
+another key: raise the ``version`` of the family. If it makes older sweeps unreadable, raise ``JOURNAL_SCHEMA`` in
+history/journal.py, which is in the first line of every journal. Such a sweep is refused with a message, and its runs
+are still found by key. ``tests/home/test_older_homes.py`` reads the homes of earlier versions. Archives and exported
+answers travel between versions of the program, so each has its own version number.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.home.foreign_files import NAME, open_file, open_to_append, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import SWEEP_NAME_PATTERN, open_file, parse_json, whole_lines
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file
 from orchestrator.system.machine_errors import is_damage
 
-ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
+SWEEP_ID_END = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 """Error numbers for a file system without locks, such as NFS without its lock service."""
@@ -39,18 +40,18 @@ LOCK_WAIT_S = 0.5
 """Seconds to wait for a sweep's lock, because :meth:`SweepDirectory.is_driven` also takes the lock briefly."""
 AT = re.compile(rb'"(?:at|created)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)"')
 """Time in a line of a journal."""
-LAST_LINES = 4096
-"""Bytes at the end of a journal that are read for its time."""
+JOURNAL_TAIL_BYTES = 4096
+"""Number of bytes at the end of a journal that are searched for the time of its last line."""
 DATABASE = "mlflow.db"
 """MLflow's database in a home, next to the directory of its files."""
 LINES = "runs.jsonl"
-"""File in a home with the record as lines of JSON."""
+"""File in a home with the record as JSON lines."""
 PROBES = "probes"
-"""Directory in a run's directory, with NAME.json for each probe and, if it has arrays, NAME.npz. They have no
+"""Directory in a run's directory with NAME.json for each probe and, if it has arrays, NAME.npz. The files have no
 checksums, because a later result of the same probe replaces them."""
-IMPORTED = ".imported"
-"""Mark of a run or a sweep that came with an archive, perhaps of another user. An archive has no hidden files, so its
-author cannot set or remove it."""
+IMPORTED_MARK = ".imported"
+"""File that marks a run or a sweep as imported from an archive, which another user may have written. An archive cannot
+contain hidden files, so its author cannot set or remove the mark."""
 
 
 class SweepDirectory:
@@ -70,7 +71,7 @@ class SweepDirectory:
         """Checkpoints of stacks that train on this machine."""
         self.stacks = directory / "stacks"
         """Progress of stacks in training, one directory per stack."""
-        self.imported = directory / IMPORTED
+        self.imported = directory / IMPORTED_MARK
         """Mark of a sweep that came with an archive, or was continued from one."""
         self._lock = directory / "driver.lock"
         self._stop_requests = directory / "stop.jsonl"
@@ -89,18 +90,18 @@ class SweepDirectory:
             yield
 
     def is_driven(self) -> bool:
-        """Return True if any process holds the sweep's lock. Does not write anything. Raises ``OSError`` if the lock
-        exists but cannot be opened."""
+        """Return True if any process holds the sweep's lock. Write nothing. Raises ``OSError`` if the lock exists but
+        cannot be opened."""
         try:
             descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             if not is_damage(error):
                 raise
-            return False
+            return False  # There is no lock yet, or a link at its path.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            return error.errno not in NO_LOCKS
+            return error.errno not in NO_LOCKS  # A disk without locks cannot have a driver: `driving` would fail.
         finally:
             os.close(descriptor)
         return False
@@ -116,23 +117,24 @@ class SweepDirectory:
             raise self._driven()
 
     def request_stop(self, mix: str) -> None:
-        """Ask the sweep's driver to stop a mix, or the whole sweep (""), in a separate file because only the driver
-        writes the journal."""
-        with open_to_append(self._stop_requests) as file:  # A single write keeps requests apart.
+        """Ask the sweep's driver to stop a mix. An empty ``mix`` means the whole sweep."""
+        # In a separate file, because only the driver writes the journal. A single write keeps requests apart.
+        with open_to_append(self._stop_requests) as file:
             file.write(json.dumps({"mix": mix}).encode() + b"\n")
 
     def stop_requests(self) -> list[str]:
-        """Return the mix of every request since the sweep's driver started, except an incomplete last line."""
+        """Return the mix of each request since the sweep's driver started. Skip an incomplete last line."""
         requests = []
         for line in whole_lines(self._stop_requests):
-            with suppress(ValueError):  # Another user wrote this line. Only the mixes of the sweep can be stopped.
+            # Another user may have written the line. The caller stops only mixes that the sweep has.
+            with suppress(ValueError):
                 values = parse_json(line)
                 if isinstance(values, dict) and isinstance(values.get("mix"), str):
                     requests.append(values["mix"])
         return requests
 
     def forget_stop_requests(self) -> None:
-        """Drop the requests to an earlier driver. A driver calls this when it starts."""
+        """Delete the requests to an earlier driver. A driver calls this when it starts."""
         remove_file(self._stop_requests)
 
     def _driven(self) -> UserError:
@@ -166,31 +168,36 @@ class Home:
         return SweepDirectory(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Return the ids of all sweeps, the last written first. Directories with other names come last. Links are not
-        sweeps, and neither are names that cannot be shown or be part of a path (`doctor` lists both).
+        """Return the ids of all sweeps, the last written first. Directories whose names are not ids come last.
 
-        A directory that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its
-        directory of sweeps cannot be read.
+        Links are skipped, and so are names that cannot be shown or be part of a path (`doctor` lists both). A directory
+        that this user cannot open counts, because it may be a sweep. Raises ``OSError`` if the home or its directory of
+        sweeps cannot be read.
         """
         self.check_links()
-        journals = [path / "journal.jsonl" for path in entries(self.root / "sweeps") if NAME.fullmatch(path.name)]
+        journals = [
+            path / "journal.jsonl" for path in entries(self.root / "sweeps") if SWEEP_NAME_PATTERN.fullmatch(path.name)
+        ]
         readable = [path for path in journals if is_directory(path.parent) and may_be_file(path)]
 
         def newest(path: Path) -> tuple[bool, str, list[str]]:
             name = path.parent.name
-            return ID.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
+            return SWEEP_ID_END.search(name) is not None, last_written(path), name.rsplit("-", 3)[1:]
 
         return [path.parent.name for path in sorted(readable, key=newest, reverse=True)]
 
 
 def last_written(journal: Path) -> str:
-    """Return the time of a journal's last line (ISO 8601, UTC), but none after the file itself was written. A copy has
-    the time of its original, and a sweep cannot claim to be from the future."""
+    """Return the time of a journal's last line (ISO 8601, UTC). A copy has the time of its original.
+
+    The time is never later than the file's own modification time, so that a forged time cannot be in the future. Return
+    an empty string if the journal cannot be read.
+    """
     try:
         with open_file(journal) as file:
             size = os.fstat(file.fileno()).st_size
             written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC).isoformat(timespec="seconds")
-            file.seek(max(0, size - LAST_LINES))
+            file.seek(max(0, size - JOURNAL_TAIL_BYTES))
             times = AT.findall(file.read())
     except (OSError, ValueError, OverflowError):
         return ""
@@ -198,7 +205,7 @@ def last_written(journal: Path) -> str:
 
 
 def may_be_file(path: Path) -> bool:
-    """Return True for a plain file, or if this user may not know whether it is one."""
+    """Return True for a plain file, or if this user has no permission to find out."""
     try:
         return is_file(path)
     except OSError as error:

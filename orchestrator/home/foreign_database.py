@@ -1,7 +1,8 @@
-"""A home's SQLite database as data. SQLite obeys more than the values in it.
+"""Opens a home's SQLite database without trusting it.
 
-It runs triggers and views of the schema, which need not end. To undo an interrupted change, it reads a journal next to
-the database, which can name any other file: SQLite then deletes that file. MLflow's databases use neither.
+SQLite runs the triggers and views in the schema, which need not end. To undo an interrupted change, it reads a journal
+next to the database. The journal can name any other file, which SQLite then deletes. MLflow's databases use none of
+these.
 """
 
 from __future__ import annotations
@@ -22,23 +23,27 @@ BESIDE = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite reads next to a database."""
 NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names another file (SQLite's file format, section 3)."""
-WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
-"""A word or a sign of a definition, without the quotes around names."""
+DEFINITION_WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
+"""Pattern of a word or a sign in a definition, without the quotes around names."""
 OWN_TABLES = ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
-"""Tables that SQLite itself makes, such as those of ``ANALYZE``."""
+"""Tables that SQLite itself makes, for example for ``ANALYZE``."""
 LONGEST_VALUE = 4 << 20
 """Bytes of a value. An expression in the schema could compute a larger one in each row."""
 LONGEST_QUERY_S = 5.0
 """Seconds for all queries of a connection."""
 
 Schema = frozenset[tuple[str, str]]
-"""Tables, indexes, views and triggers, each by name with the words of its definition."""
+"""Tables, indexes, views and triggers: the name of each, and the words of its definition."""
 
 
 @contextmanager
 def open_database(database: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
-    """Open a database, which is created if it is missing and ``to_write``. Raises ``ValueError`` if SQLite would follow
-    a file next to it, and ``sqlite3.Error``."""
+    """Open a database. With ``to_write``, create it if it is missing.
+
+    Raises:
+        ValueError: If the database or a file next to it is not a plain file, or if SQLite would delete another file.
+        sqlite3.Error: If SQLite cannot open the database.
+    """
     for path in (database, *(database.with_name(f"{database.name}{suffix}") for suffix in BESIDE)):
         if (path.exists() or path.is_symlink()) and not is_file(path):
             raise ValueError(f"{path.name} is not a plain file")
@@ -49,6 +54,7 @@ def open_database(database: Path, *, to_write: bool = False) -> Iterator[sqlite3
     with closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_S, isolation_level=None)) as connection:
         connection.text_factory = lambda text: text.decode(errors="replace")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        # SQLite stops a query if the handler returns True, so an endless view cannot hang this program.
         end = time.monotonic() + TIMEOUT_S + LONGEST_QUERY_S
         connection.set_progress_handler(lambda: time.monotonic() > end, 100)
         yield connection
@@ -63,13 +69,12 @@ def _end(path: Path) -> bytes:
 def schema_of(connection: sqlite3.Connection) -> Schema:
     """Return the schema of a database without :data:`OWN_TABLES`.
 
-    The schema is a table that can be edited, so the name ``sqlite_...`` alone does not make a trigger SQLite's own.
-    The words of a definition are sorted: MLflow writes the values of a constraint from a set, whose order differs
-    between processes.
+    The schema is a table that anyone can edit, so the name ``sqlite_...`` does not prove that SQLite made a trigger.
     """
     rows = [
         (str(name), str(sql))
         for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
     ]
     others = [(name, sql) for name, sql in rows if not (name in OWN_TABLES and sql.startswith(f"CREATE TABLE {name}("))]
-    return frozenset((name, " ".join(sorted(WORD.findall(sql)))) for name, sql in others)
+    # Words are sorted: MLflow writes the values of a constraint from a set, whose order differs between processes.
+    return frozenset((name, " ".join(sorted(DEFINITION_WORD.findall(sql)))) for name, sql in others)

@@ -1,62 +1,64 @@
-"""The files of a home as data. Another user may have written them, or damaged them.
+"""Reads the files of a home, which another user may have written or damaged.
 
-Names and keys are checked where they enter, files are opened only if they are plain files of bounded size, and JSON
-values have the types of the fields they fill. Everything else raises ``ValueError`` with the reason.
+Names and keys are checked as soon as they are read. Only plain files of bounded size are opened, and JSON values must
+have the types of the fields that they fill. Everything else raises ``ValueError`` with the reason.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import re
 import stat
-from collections.abc import Hashable
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import ValidationError
 
-from orchestrator.system.files import is_directory, is_file, mode_of, opened_parent, remove_file, replace_whole
+from orchestrator.system.typed import from_plain
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-KEY = re.compile(r"\w[\w.-]{0,127}")
-"""Pattern of keys of runs and ids of stacks and sweeps as they occur in files."""
-NAME = re.compile(r"\w[\w .,()+=@~-]{0,199}")
-"""Pattern of names of a sweep's directory, which a user may have renamed or copied."""
-PATH = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}){0,11}")
+KEY_PATTERN = re.compile(r"\w[\w.-]{0,127}")
+"""Pattern of keys of runs, and of ids of stacks and sweeps, in files."""
+SWEEP_NAME_PATTERN = re.compile(r"\w[\w .,()+=@~-]{0,199}")
+"""Pattern of the name of a sweep's directory, which a user may have renamed or copied."""
+FILE_PATH_PATTERN = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}){0,11}")
 """Pattern of the path of a file below a directory, without hidden parts or ".."."""
-MOST_JSON_BYTES, MOST_JOURNAL_BYTES, MOST_SPACE_BYTES = 64 << 20, 256 << 20, 256 << 10
-"""Largest files of JSON, journals and search spaces that are read. The largest that were seen have a tenth of that."""
-SPARSE_BYTES, SPARSE_RATIO = 1 << 30, 100
-"""A larger file that is stored in less than a part of its size is a hole. Reading it could take days."""
+MOST_JSON_BYTES = 64 << 20
+"""Largest JSON file that is read. The largest that was seen has a tenth of that."""
+MOST_JOURNAL_BYTES = 256 << 20
+"""Largest journal that is read. The largest that was seen has a tenth of that."""
+MOST_SPACE_BYTES = 256 << 10
+"""Largest search space that is read. The largest that was seen has a tenth of that."""
+SPARSE_BYTES = 1 << 30
+"""Files of at most this size are read even if the disk stores almost nothing of them."""
+SPARSE_RATIO = 100
+"""A larger file is a hole if it has more than this many bytes per byte on the disk. Reading it could take days."""
 YEARS = range(1971, 9000)
 """Years that can be converted to any time zone."""
 
 
 def checked_key(value: object, kind: str = "key") -> str:
     """Return a key or id that becomes part of a path. Raises ``ValueError`` for anything else."""
-    if not isinstance(value, str) or not KEY.fullmatch(value):
+    if not isinstance(value, str) or not KEY_PATTERN.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not a {kind}")
     return value
 
 
 def checked_name(value: object) -> str:
-    """Return the name of a sweep, perhaps with a remark such as ``(imported)``. Raises ``ValueError`` for anything
+    """Return the name of a sweep, which may end in a remark such as ``(imported)``. Raises ``ValueError`` for anything
     else."""
-    if not isinstance(value, str) or not NAME.fullmatch(value):
+    if not isinstance(value, str) or not SWEEP_NAME_PATTERN.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not the name of a sweep")
     return value
 
 
 def checked_path(value: object) -> str:
     """Return the path of a file below a directory. Raises ``ValueError`` for any path that leads elsewhere."""
-    if not isinstance(value, str) or not PATH.fullmatch(value):
+    if not isinstance(value, str) or not FILE_PATH_PATTERN.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not the path of a file in this directory")
     return value
 
@@ -70,8 +72,19 @@ def checked_moment(value: object) -> str:
 
 
 def open_file(path: Path, most_bytes: float = float("inf"), dir_fd: int | None = None) -> BinaryIO:
-    """Open a plain file for reading, by its path or its name in an opened directory. Raises ``ValueError`` for a link,
-    pipe or device, for a larger file, and for a huge file that is almost empty on the disk."""
+    """Open a plain file for reading.
+
+    Args:
+        path: Its path, or its name in the directory ``dir_fd``.
+        most_bytes: Its maximum size.
+        dir_fd: Descriptor of an opened directory, or None.
+
+    Raises:
+        ValueError: For a link, pipe or device, for a file above the maximum size, and for a huge file that is almost
+            empty on the disk.
+        OSError: If the file cannot be opened for another reason.
+    """
+    # The system checks for a link while it opens the file. A check before would leave time to put a link there.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     except OSError as error:
@@ -94,18 +107,20 @@ def is_hole(status: os.stat_result) -> bool:
 
 
 def read_bytes(path: Path, most_bytes: float = MOST_JSON_BYTES) -> bytes:
-    """Return the content of a plain file. Raises as :func:`open_file`."""
+    """Return the content of a plain file. Raises ``ValueError`` for a link, pipe, device or larger file."""
     with open_file(path, most_bytes) as file:
         return file.read()
 
 
 def read_text(path: Path, most_bytes: float = MOST_JSON_BYTES) -> str:
-    """Return the text of a plain file. Raises as :func:`open_file`, and ``ValueError`` if it is not UTF-8."""
+    """Return the text of a plain file. Raises ``ValueError`` for a link, pipe, device or larger file, and for text that
+    is not UTF-8."""
     return read_bytes(path, most_bytes).decode()
 
 
 def read_json(path: Path) -> Any:
-    """Return the values of a JSON file. Raises as :func:`open_file`, and ``ValueError`` if it is not JSON."""
+    """Return the values of a JSON file. Raises ``ValueError`` for a link, pipe, device or larger file, and for other
+    text."""
     return parse_json(read_bytes(path))
 
 
@@ -118,83 +133,27 @@ def parse_json(text: bytes) -> Any:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, except an incomplete last line left by a crash. A missing file has no lines. Raises
-    ``ValueError`` for a link, a pipe and a file of more than :data:`MOST_JOURNAL_BYTES`."""
+    """Return the lines of a file, without an incomplete last line, which a crash left. A missing file has no lines.
+
+    Raises ``ValueError`` for a link, pipe or device, and for a file of more than :data:`MOST_JOURNAL_BYTES`.
+    """
     try:
         return read_bytes(path, MOST_JOURNAL_BYTES).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
 
 
-def own_path(path: Path) -> Path:
-    """Return a path to write in a home, after removing a link or pipe there, which would redirect what is written."""
-    if mode_of(path) and not is_file(path) and not is_directory(path):
-        remove_file(path)
-    return path
-
-
-def own_file(path: Path) -> Path:
-    """Return the path of a file to write in a home, after :func:`own_path`. A hard link becomes a copy, because writing
-    would also change the file with the other name, for example in a home that was copied with ``cp -al``.
-
-    Raises ``ValueError`` for a file of more than :data:`MOST_JOURNAL_BYTES` that would be copied.
-    """
-    own_path(path)
-    if path.exists() and path.stat().st_nlink > 1:
-        replace_whole(path, read_bytes(path, MOST_JOURNAL_BYTES))
-        log.warning(f"{path} was a hard link. It is now a copy, so the file with the other name does not change")
-    return path
-
-
-def open_to_append(path: Path) -> BinaryIO:
-    """Open a file of a home for appending without a buffer. Replace a link or pipe by a file. Raises ``OSError`` if
-    another user puts one there at the same time."""
-    return cast(BinaryIO, open(own_file(path), "ab", buffering=0, opener=open_plain))
-
-
-def open_plain(path: str, flags: int) -> int:
-    """Open a plain file for writing, as the ``opener`` of :func:`open`. Raises ``OSError`` for a link, hard link, pipe
-    or device, which it does not change, and for a directory that is reached through a link of another user."""
-    unchanged = flags & ~os.O_TRUNC
-    with opened_parent(Path(path)) as parent:
-        unlinked = unchanged | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(os.path.basename(path), unlinked, 0o666, dir_fd=parent)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        os.close(descriptor)
-        what = "A file with several names" if stat.S_ISREG(status.st_mode) else "Not a plain file"
-        raise OSError(errno.EINVAL, what, str(path))
-    if flags & os.O_TRUNC:
-        os.ftruncate(descriptor, 0)
-    return descriptor
-
-
-def own_directory(root: Path, *parts: str) -> Path:
-    """Return a directory below ``root``, which may not exist. Raises ``ValueError`` if a part of the path is a link."""
-    place = root
-    for part in ("", *parts):
-        place = place / part
-        if place.is_symlink():
-            raise ValueError(f"{place} is a link, which is not followed")
-    return place
-
-
 def typed(kind: type[T], values: Any) -> T:
-    """Return an instance of a dataclass from JSON values, which must have exactly the types of its fields. Raises
-    ``ValueError``."""
+    """Return an instance of a dataclass from JSON values, which must have exactly the types of its fields.
+
+    Raises:
+        ValueError: With the first field that does not fit.
+    """
     try:
-        text = json.dumps({"value": values})
-        return cast(T, _holder(cast(Hashable, kind)).model_validate_json(text).value)  # type: ignore[attr-defined]
+        return from_plain(kind, values, allow_infinite=True)  # A learning curve may have an infinite loss.
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False, include_context=False)
-        place = ".".join(map(str, first["loc"][1:]))
-        raise ValueError(f"{place or kind.__name__}: {first['msg']}") from None
+        key = ".".join(map(str, first["loc"][1:]))
+        raise ValueError(f"{key or kind.__name__}: {first['msg']}") from None
     except RecursionError:
         raise ValueError("its values are nested too deeply") from None
-
-
-@cache
-def _holder(kind: Any) -> type[BaseModel]:
-    # A learning curve may have an infinite loss.
-    config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=True, frozen=True)
-    return create_model("Holder", __config__=config, value=(kind, ...))

@@ -1,4 +1,4 @@
-"""Parts of a home that this program does not write. They are never read or followed."""
+"""Lists the parts of a home that this program does not write. They are never read or followed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.foreign_database import open_database
-from orchestrator.home.foreign_files import KEY, NAME, is_hole
+from orchestrator.home.foreign_files import KEY_PATTERN, SWEEP_NAME_PATTERN, is_hole
 from orchestrator.system.files import is_directory, is_file
 
 RECORD_ID = "[0-9a-f]" * 32
-"""Pattern of SQLite for the ids that MLflow gives to runs."""
+"""SQLite pattern of the ids that MLflow gives to runs."""
 
 
 def foreign_things(home: Home) -> list[str]:
@@ -39,7 +39,7 @@ def _odd_files(home: Home) -> Iterator[str]:
 
 
 def _odd_names(home: Home) -> Iterator[str]:
-    for folder, pattern in ((home.root / "sweeps", NAME), (home.runs, KEY)):
+    for folder, pattern in ((home.root / "sweeps", SWEEP_NAME_PATTERN), (home.runs, KEY_PATTERN)):
         for path in sorted(folder.iterdir()) if is_directory(folder) else ():
             if not path.name.startswith(".") and is_directory(path) and not pattern.fullmatch(path.name):
                 yield f"{str(path)!r} has a name that no {folder.name.removesuffix('s')} has"
@@ -52,7 +52,7 @@ def _odd_records(database: Path) -> Iterator[str]:
         with open_database(database) as connection:
             views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchmany(100)
             yield from (f"{database} has a view {name!r:.80}, which MLflow does not make" for (name,) in views)
-            if not views:  # Reading a view might not end.
+            if not views:  # A view with the name of a table could be endless.
                 known = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,))
                 yield from (f"{database} has a record with the id {run_id!r:.80}" for (run_id,) in known.fetchmany(100))
     except (sqlite3.Error, ValueError) as error:

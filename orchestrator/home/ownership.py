@@ -2,21 +2,22 @@
 
 A home is this user's own if one of their commands made it, or if they ran ``home trust``. Files in the home cannot
 prove that: if the home was copied, cloned or unpacked, its author wrote them. So each own home has a random id in
-:data:`ID`, and a private list of the user has the id and the place where the home was made.
+:data:`HOME_ID_FILE`, and a private list of the user contains the id and the path where the home was made.
 
 - Every home can be read. Its files are only data.
 - Commands that train, resume, reuse runs, record, import or delete need an own home (:func:`check_own`).
 - Scripts and MLflow open files by their paths, so they also need a home that only this user can write
-  (:func:`orchestrator.system.permissions.shared_words`).
+  (:func:`orchestrator.system.permissions.sharing_text`).
 
-A home stays own if its path stays the same, on every machine with this user's list, or if its file :data:`ID` stays the
-same: it was renamed or moved within a disk. In another user's directory, the file must be the same. The user runs
-``home trust`` once for a copy, a backup that was restored elsewhere, or in a container without the list. Neither the id
-nor the list is enough alone: a copy has the same id, and another user's home may later have the path of an own one.
-Files that the user copies *into* an own home count as theirs.
+A home stays the user's own if its path is unchanged, on any machine that has the list. It also stays own if the file
+:data:`HOME_ID_FILE` is still the same inode: then the home was only renamed, or moved within a disk. In a directory
+that belongs to another user, only the inode counts. The user runs ``home trust`` once for a copy, a backup that was
+restored elsewhere, or in a container without the list. Neither the id nor the list is enough alone: a copy has the same
+id, and another user's home may later have the path of an own home. Files that the user copies *into* an own home count
+as theirs.
 
-Homes of versions without ids must also be trusted once. Without that, every archive that another user packed without
-an id would become own.
+Homes of versions without ids must also be trusted once. Otherwise, every home that another user packed without an id
+would become own.
 """
 
 from __future__ import annotations
@@ -34,24 +35,25 @@ from orchestrator.home.foreign_files import read_text
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import replace_whole
-from orchestrator.system.own_lists import VARIABLE, add_to_list, list_flaw, own_list, read_list
-from orchestrator.system.permissions import shared_words, user_name
+from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, own_list, read_list
+from orchestrator.system.permissions import sharing_text, user_name
 
 log = logging.getLogger(__name__)
 
-ID = ".id"
-"""File of a home with its id. An archive has no hidden files, so an import cannot replace it."""
-PATTERN = re.compile(r"[0-9a-f]{32}")
-"""Pattern of an id."""
-PARTS = ("sweeps", "runs", "claims", "artifacts", DATABASE, LINES)
-"""What a home contains once it was used."""
+HOME_ID_FILE = ".id"
+"""File of a home with its id. An archive cannot contain hidden files, so an import cannot replace it."""
+HOME_ID = re.compile(r"[0-9a-f]{32}")
+"""Pattern of a home's id."""
+HOME_PARTS = ("sweeps", "runs", "claims", "artifacts", DATABASE, LINES)
+"""Files and directories that a home contains after its first sweep."""
 
 
-class Place(NamedTuple):
-    """An entry of the list: the id of a home, its path, and which file :data:`ID` is there.
+class HomeEntry(NamedTuple):
+    """An entry of the list: the id of a home, its path, and the identity of its file :data:`HOME_ID_FILE`.
 
-    A file keeps its number and the time of its last change when the home is renamed. No user can choose that time, so a
-    copy that gets the number of a deleted file has another one. All three are 0 while a command writes the file.
+    The file keeps its inode and the time of its last change when the home is renamed. No user can choose that time, so
+    a copy that gets the inode of a deleted file differs in the time. ``device``, ``inode`` and ``changed_ns`` are 0
+    while a command writes the file.
     """
 
     id: str
@@ -62,18 +64,18 @@ class Place(NamedTuple):
 
     @property
     def file(self) -> tuple[int, int, int]:
-        """Which file it is, or zeros if that is unknown."""
+        """Identity of the file: device, inode and time of the last change in ns, or zeros if it is unknown."""
         return self.device, self.inode, self.changed_ns
 
 
 def homes_list() -> Path:
-    """Return the file with this user's homes, one :class:`Place` per line."""
+    """Return the file with this user's homes, one :class:`HomeEntry` per line."""
     return own_list("homes.jsonl")
 
 
 def is_home(root: Path) -> bool:
     """Return True for a directory that contains a part of a home. Raises ``OSError`` if it cannot be read."""
-    return any(map(_has_content, (root / part for part in PARTS)))
+    return any(map(_has_content, (root / part for part in HOME_PARTS)))
 
 
 def _has_content(path: Path) -> bool:
@@ -83,12 +85,16 @@ def _has_content(path: Path) -> bool:
 
 
 def why_foreign(root: Path) -> str:
-    """Return why a home does not count as this user's own, or "". A missing directory counts as a new home. So does one
-    without any part of a home, if it belongs to this user or root. Raises ``OSError`` if it cannot be read."""
+    """Return why a home does not count as this user's own. Return an empty string if it does.
+
+    A missing directory counts as a new home. So does a directory without any part of a home, if it belongs to this user
+    or root. Raises ``OSError`` if the directory cannot be read.
+    """
     if not root.is_dir():
         return ""
-    here = _place_of(root)
+    here = _entry_of(root)
     owner = root.stat().st_uid
+    # In another user's directory the path proves nothing: its owner can put another home there, with a copy of the id.
     if _is_listed(here, same_file=owner not in (0, os.getuid())):
         return ""
     if owner not in (0, os.getuid()):
@@ -97,7 +103,7 @@ def why_foreign(root: Path) -> str:
         return ""
     if flaw := list_flaw(homes_list()):
         return f"your list of homes does not count, because {flaw}"
-    if same_id := [known.path for known in _known() if known.id == here.id]:
+    if same_id := [entry.path for entry in _listed() if entry.id == here.id]:
         return f"it is a copy of {same_id[-1]}, or was moved from there"
     return f"{homes_list()} does not list it" if here.id else "it was not made by a command of this version"
 
@@ -109,83 +115,105 @@ def check_own(root: Path) -> None:
     trust = command_line("home", "trust", root)
     export = command_line("home", "export", "FILE.tar.gz", "--home", root)
     raise UserError(
-        f"{root} is not listed as a home of yours ({why}), so it is read-only. If it is yours, or you trust everyone "
-        f"who wrote it, run this once: `{trust}`. Otherwise import its sweeps into a home of yours, where they are "
-        f"shown as imported: `{export}`, then `{command_line('home', 'import', 'FILE.tar.gz')}`"
+        f"{root} is not in your list of homes ({why}), so it is read-only. If you trust everyone who wrote it, run "
+        f"once: `{trust}`. If not, import its sweeps into your own home: `{export}`, then "
+        f"`{command_line('home', 'import', 'FILE.tar.gz')}`."
     )
 
 
 def list_as_own(root: Path, warn: Callable[[str], object] = log.warning) -> None:
     """List an existing directory as a home of this user, because one of their commands begins or continues it.
-    ``warn`` gets a warning if that is not possible. Raises :class:`UserError` as :func:`check_own`, and ``OSError`` if
-    the home cannot be written."""
+
+    Args:
+        root: The directory.
+        warn: Called with a message if the list cannot be written.
+
+    Raises:
+        UserError: If the directory is a home that is not this user's own.
+        OSError: If the home cannot be written.
+    """
     check_own(root)
-    # In a new home, an id is not ours: an author who knows it could put another home in this place one day.
-    here = _place_of(root)
-    if flaw := _note(root, here.id if _is_listed(here) else ""):
+    # An id in a new home comes from someone else. They know it, and could put another home at this path one day.
+    here = _entry_of(root)
+    if flaw := _add_home(root, here.id if _is_listed(here) else ""):
         trust = command_line("home", "trust", root)
         warn(f"{flaw}. Until then, later commands only read {root}. To continue there: `{trust}`")
 
 
 def trust_home(root: Path) -> str:
-    """List an existing directory as a home of this user, as they ask. Return a warning if another user can write it, or
-    "". Raises :class:`UserError` if it cannot be listed, and ``OSError`` if the home cannot be written."""
-    Home(root).check_links()
-    if flaw := _note(root, _place_of(root).id):
-        raise UserError(flaw)
-    words = shared_words(root)
-    return f"{root} {words}: what they write there counts as yours" if words else ""
+    """List an existing directory as a home of this user, because they ask for it.
 
-
-def _note(root: Path, known: str) -> str:
-    """Add a home with a known id to the list, or give it an id if that is "". Return why that is not possible, with a
-    remedy, or "".
-
-    The id is listed before it is written, so a command that reads it finds it in the list. If two commands begin a home
-    at the same time, both ids are listed, and the one written last counts.
+    Return a warning if another user can write the home, otherwise an empty string. Raises :class:`UserError` if it
+    cannot be listed, and ``OSError`` if the home cannot be written.
     """
-    here = Place(known or secrets.token_hex(16), str(root.resolve()))
-    if not _is_listed(here) and (flaw := _add(here)):
+    Home(root).check_links()
+    if flaw := _add_home(root, _entry_of(root).id):
+        raise UserError(flaw)
+    sharing = sharing_text(root)
+    return f"{root} {sharing}: what they write there counts as yours" if sharing else ""
+
+
+def _add_home(root: Path, known_id: str) -> str:
+    """Add a home with this id to the list. If the id is empty, give the home a new id.
+
+    Return why that is not possible, with a remedy. Return an empty string if the home was added.
+    """
+    here = HomeEntry(known_id or secrets.token_hex(16), str(root.resolve()))
+    # First list the id, without a file, and only then write it: any command that reads the id must find it in the list.
+    # If this process is killed in between, the list has an entry for an id that no home has.
+    if not _is_listed(here) and (flaw := _add_entry(here)):
         return flaw
-    if not known:
-        replace_whole(root / ID, here.id)
-    written = _place_of(root)
-    return "" if written in _known() else _add(written)
+    if not known_id:
+        replace_whole(root / HOME_ID_FILE, here.id)
+    # Then list the file too, so that the home stays own when it is renamed. The id is read back, because another
+    # command may begin the home at the same time: both ids are listed, and the id that was written last counts.
+    written = _entry_of(root)
+    return "" if written in _listed() else _add_entry(written)
 
 
-def _add(place: Place) -> str:
-    """Add an entry to the list. Return why that is not possible, with a remedy, or ""."""
+def _add_entry(entry: HomeEntry) -> str:
+    """Add an entry to the list. Return why that is not possible, with a remedy. Return an empty string on success."""
     path = homes_list()
     try:
-        add_to_list(path, place)
+        add_to_list(path, entry)
         return list_flaw(path)
     except OSError as error:
-        return f"{path} cannot be written ({error.strerror}): name a directory of yours in {VARIABLE}, and keep it"
+        return (
+            f"{path} cannot be written ({error.strerror}): set {CONFIG_VARIABLE} to a directory of yours, and keep it"
+        )
 
 
-def _is_listed(here: Place, *, same_file: bool = False) -> bool:
-    """Return True if the list has a home with this id and this file, or, unless it must be the ``same_file``, at this
-    path."""
-    same_id = [known for known in _known() if known.id == here.id]
+def _is_listed(here: HomeEntry, *, same_file: bool = False) -> bool:
+    """Return True if the list contains a home with this id, at the same path or with the same file. With ``same_file``,
+    the path does not count."""
+    # | same path | same file | the home was                      | counts as own         |
+    # |-----------|-----------|-----------------------------------|-----------------------|
+    # | yes       | yes       | not moved                         | yes                   |
+    # | yes       | no        | restored, or on another machine   | yes, unless same_file |
+    # | no        | yes       | renamed, or moved within its disk | yes                   |
+    # | no        | no        | copied, or moved to another disk  | no                    |
+    # An inode of 0 is unknown, and two unknown files are not the same file.
+    same_id = [entry for entry in _listed() if entry.id == here.id]
     return any(
-        (known.path == here.path and not same_file) or (known.file == here.file and here.inode > 0) for known in same_id
+        (entry.path == here.path and not same_file) or (entry.file == here.file and here.inode > 0) for entry in same_id
     )
 
 
-def _known() -> list[Place]:
-    """Return the entries of the list. Those of earlier versions have the number of a directory in place of a file's."""
+def _listed() -> list[HomeEntry]:
+    """Return the entries of the list."""
     entries = [value for value in read_list(homes_list()) if isinstance(value, list) and len(value) in (4, 5)]
-    return [Place(*value) if len(value) == 5 else Place(*value[:2]) for value in entries]
+    # Earlier versions wrote four values, with the inode of the home's directory. Only its id and path count.
+    return [HomeEntry(*value) if len(value) == 5 else HomeEntry(*value[:2]) for value in entries]
 
 
-def _place_of(root: Path) -> Place:
-    """Return where a home is, with its id, or "" if it has none."""
+def _entry_of(root: Path) -> HomeEntry:
+    """Return a home as an entry of the list would describe it now. Its id is empty if the home has no id."""
     path = str(root.resolve())
     try:
-        text = read_text(root / ID, 100)
-        status = os.lstat(root / ID)
+        text = read_text(root / HOME_ID_FILE, 100)
+        status = os.lstat(root / HOME_ID_FILE)
     except (FileNotFoundError, IsADirectoryError, ValueError):
-        return Place("", path)
-    if not PATTERN.fullmatch(text):
-        return Place("", path)
-    return Place(text, path, status.st_dev, status.st_ino, status.st_ctime_ns)
+        return HomeEntry("", path)
+    if not HOME_ID.fullmatch(text):
+        return HomeEntry("", path)
+    return HomeEntry(text, path, status.st_dev, status.st_ino, status.st_ctime_ns)

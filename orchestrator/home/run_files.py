@@ -20,15 +20,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.foreign_files import (
-    checked_key,
-    checked_moment,
-    open_file,
-    own_directory,
-    read_bytes,
-    read_json,
-    typed,
-)
+from orchestrator.home.foreign_files import checked_key, checked_moment, open_file, read_bytes, read_json, typed
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.home.seals import flaw_of
 from orchestrator.system.errors import exception_line
 from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
@@ -37,28 +30,36 @@ from trainables.base import Outcome, Status
 from trainables.probes.base import RESULT_NAME, Probe
 
 OUTCOME = "outcome.json"
+"""File with the outcome of a run."""
 WEIGHTS = "weights.safetensors"
+"""File with the weights of the trained model."""
 ORIGIN = "origin.json"
+"""File with the sweep that the run was trained for."""
 OUTPUT = "output.txt"
-"""What the run printed, if it was a program of its own."""
+"""Output of a run that was a separate program."""
 ARRAYS = "arrays.npz"
 """Arrays of the trained model that the family keeps."""
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """Errors that numpy raises for a damaged file of arrays."""
 DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
-"""Errors for a damaged file of weights. The last is for a type of numbers that numpy lacks."""
-
-
-MOST_STEPS = 1e15
-"""Largest number of steps, and of seconds, of a run."""
-MOST_ARRAY_BYTES, MOST_RATIO = 256 << 20, 100
-"""Largest content of a file of arrays: these bytes, or this many times its size."""
+"""Errors that safetensors raises for a damaged file of weights. ``KeyError`` is for a number type that numpy lacks."""
+MOST_RUN_STEPS = 1e15
+"""Largest number of steps of a run, and of its seconds."""
+MOST_ARRAY_BYTES = 256 << 20
+"""Bytes of content that any file of arrays may have, even a small one."""
+MOST_ARRAY_RATIO = 100
+"""Bytes of content that a file of arrays may have per byte of its own size."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Id of the sweep that a run was trained for, when the run ended (ISO 8601, UTC), and the hash of the family's
-    source, "" for a family of this project and for runs of earlier versions."""
+    """Origin of a run.
+
+    Attributes:
+        sweep: Id of the sweep that the run was trained for. Empty if it is unknown.
+        ended: When the run ended (ISO 8601, UTC).
+        source: Hash of the family's source. Empty for a family of this project, and for runs of earlier versions.
+    """
 
     sweep: str
     ended: str
@@ -89,24 +90,27 @@ def read_outcome(directory: Path) -> Outcome:
 
 
 def checked_outcome(values: Any) -> Outcome:
-    """Return an outcome from JSON values. Raises ``ValueError`` unless they are those of a run's end."""
+    """Return an outcome from JSON values. Raises ``ValueError`` if no run can end with these values."""
     outcome = typed(Outcome, values)
     scores = [*outcome.accuracy.values(), *outcome.floor.values()]
     scores += [share for point in outcome.curve for share in point.accuracy.values()]
     if not all(0 <= score <= 1 for score in scores):
         raise ValueError("an accuracy is not between 0 and 1")
-    if not 0 <= outcome.steps <= MOST_STEPS or not 0 <= outcome.measures.get("seconds", 0.0) <= MOST_STEPS:
+    if not 0 <= outcome.steps <= MOST_RUN_STEPS or not 0 <= outcome.measures.get("seconds", 0.0) <= MOST_RUN_STEPS:
         raise ValueError("the number of steps or seconds is impossible")
-    if any(not 0 <= point.step <= MOST_STEPS for point in outcome.curve):
+    if any(not 0 <= point.step <= MOST_RUN_STEPS for point in outcome.curve):
         raise ValueError("the learning curve has an impossible step")
     if outcome.status is not Status.FAILED and outcome.accuracy.keys() != outcome.floor.keys():
-        raise ValueError("accuracy and floor are of different tasks")
+        raise ValueError("accuracy and floor have different tasks")
     return outcome
 
 
 def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
-    """Return the outcome of a finished run, or its first flaw. Check weights and arrays only with ``whole``. Raises
-    ``OSError`` if the run cannot be read for another reason than damage."""
+    """Return the outcome of a finished run, or a message about its first flaw.
+
+    With ``whole``, also check its weights and arrays. Raises ``OSError`` if the run cannot be read for another reason
+    than damage.
+    """
     if flaw := flaw_of(directory) if whole else flaw_of(directory, OUTCOME):
         return flaw
     try:
@@ -118,7 +122,7 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Return the bytes of all files under a directory. Files may disappear in the meantime."""
+    """Return the bytes of all files under a directory. Skip files that disappear during the call."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:
@@ -131,7 +135,14 @@ def directory_bytes(directory: Path) -> int:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Result of the probe ``name`` on a run. ``error`` is "" if the probe succeeded."""
+    """Result of a probe on a run.
+
+    Attributes:
+        name: Name of the probe.
+        version: Version of the probe.
+        numbers: The measured numbers by name.
+        error: Traceback of the probe. Empty if it succeeded.
+    """
 
     name: str
     version: int
@@ -145,8 +156,11 @@ class ProbeResult:
 
 
 def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a result to a stored run, replacing the probe's older result. Each file is written atomically. A link, pipe
-    or file in place of the directory of results is removed."""
+    """Write a result to a stored run, and replace the probe's older result. Each file is written atomically.
+
+    A link, pipe or file at the path of the directory of results is removed.
+    """
+    # Checked before each write, because another user may put a link there at any time.
     if not is_directory(own_directory(directory) / PROBES):
         remove_file(directory / PROBES)
     if not arrays:
@@ -157,7 +171,8 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
 
 
 def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
-    """Return the files of a result by path in the run's directory, the arrays first."""
+    """Return the files of a result by path in the run's directory. The arrays come first, because a reader that finds
+    the result expects them."""
     files = {f"{PROBES}/{result.name}.npz": packed_arrays(arrays)} if arrays else {}
     return files | {f"{PROBES}/{result.name}.json": json.dumps(asdict(result)).encode()}
 
@@ -173,7 +188,7 @@ def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def read_results(directory: Path) -> dict[str, ProbeResult]:
-    """Return the results of a run by probe. If a result cannot be read, its error is the reason."""
+    """Return the results of a run by probe. If a result cannot be read, its ``error`` is the reason."""
     results = {}
     for path in _own_files(directory, "json"):
         try:
@@ -184,6 +199,13 @@ def read_results(directory: Path) -> dict[str, ProbeResult]:
         except (ValueError, OSError) as error:
             results[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error}")
     return results
+
+
+def failed_probes(outcome: Outcome, directory: Path) -> list[ProbeResult]:
+    """Return the results of probes that failed on a run with this outcome. Only finished runs are probed."""
+    if outcome.status is not Status.FINISHED:
+        return []
+    return [result for result in read_results(directory).values() if result.error]
 
 
 def numbers_of(directory: Path) -> dict[str, float]:
@@ -202,7 +224,7 @@ def array_files(directory: Path) -> list[Path]:
 
 
 def _own_files(directory: Path, suffix: str) -> list[Path]:
-    """Return the files of probes with a suffix, except links and files whose names no probe may have."""
+    """Return the files of probes with this suffix. Skip links, and files whose names no probe may have."""
     if not is_directory(directory) or not is_directory(directory / PROBES):
         return []
     paths = sorted((directory / PROBES).glob(f"[!.]*.{suffix}"))
@@ -210,11 +232,15 @@ def _own_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def open_arrays(path: Path) -> Any:
-    """Open a file of arrays. Raises one of :data:`DAMAGED_ARRAYS` if the file is damaged, or if its content is larger
-    than a file of this size can plausibly contain."""
+    """Open a file of arrays.
+
+    Raises one of :data:`DAMAGED_ARRAYS` if the file is damaged, or if its content is implausibly large for a file of
+    this size.
+    """
+    # Checked here, because numpy would unpack content of any size.
     with zipfile.ZipFile(open_file(path)) as archive:
         members = archive.infolist()
-    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_RATIO * path.stat().st_size):
+    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_ARRAY_RATIO * path.stat().st_size):
         raise ValueError(f"{path.name} has more content than can be read")
     if not all(member.filename.endswith(".npy") for member in members):
         raise ValueError(f"{path.name} has a file that is not an array")
@@ -232,13 +258,16 @@ def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
 
 
 def weights_file(directory: Path) -> Path | None:
-    """Return the file with the weights of a run, or None without weights."""
+    """Return the file with the weights of a run, or None if there are no weights."""
     path = directory / WEIGHTS
     return path if is_file(path) and is_directory(directory) else None
 
 
 def read_weights(directory: Path) -> dict[str, NDArray[Any]]:
-    """Return the weights of a run by name, none if its family keeps none. Raises one of :data:`DAMAGED_WEIGHTS`."""
+    """Return the weights of a run by name. Return an empty dictionary if its family stores no weights.
+
+    Raises one of :data:`DAMAGED_WEIGHTS` if the file is damaged.
+    """
     path = weights_file(directory)
     return {} if path is None else load(read_bytes(path, math.inf))
 

@@ -18,18 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.home.directories import IMPORTED, Home
-from orchestrator.home.foreign_files import (
-    KEY,
-    NAME,
-    checked_key,
-    open_plain,
-    own_file,
-    own_path,
-    read_text,
-    whole_lines,
-)
+from orchestrator.home.directories import IMPORTED_MARK, Home
+from orchestrator.home.foreign_files import KEY_PATTERN, SWEEP_NAME_PATTERN, checked_key, read_text, whole_lines
 from orchestrator.home.run_files import OUTCOME, read_origin, read_outcome, read_run, weights_file, write_origin
+from orchestrator.home.safe_writing import open_plain, own_file, own_path
 from orchestrator.home.seals import seal
 from orchestrator.system.files import (
     entries,
@@ -45,19 +37,26 @@ from trainables.base import Outcome
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = "an unknown sweep"
-"""In place of the sweep that a stored run was trained for, if the run does not say."""
+UNKNOWN_SWEEP = "an unknown sweep"
+"""Text instead of a sweep's id for a stored run that does not contain the id."""
 LONGEST_CLAIM = 1000
-"""Largest claim that is read: the id of a sweep."""
-WORD, JOINED_WORDS = re.compile(rb"\w+"), re.compile(rb"\w+[\w.-]*")
-"""Patterns of the parts of a journal that may be a key."""
+"""Maximum number of bytes of a claim that is read. A claim contains the id of a sweep."""
+KEY_WORD = re.compile(rb"\w+")
+"""Pattern of a part of a journal that may be a key."""
+JOINED_KEY_WORDS = re.compile(rb"\w+[\w.-]*")
+"""Pattern of a part of a journal that may be a key with dots or dashes."""
 
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of a home, one directory per key, for the sweep ``sweep_id`` ("" for other readers). Directories are
-    flushed and renamed, so that readers never see an incomplete run. ``source`` is the hash of the family's source,
-    which is kept with each new run."""
+    """The runs of a home, one directory per key. Directories are flushed and renamed, so that readers never see an
+    incomplete run.
+
+    Attributes:
+        home: The home.
+        sweep_id: Id of the sweep that uses the store, or an empty string for any other reader.
+        source: Hash of the family's source, which is stored with each new run.
+    """
 
     home: Home
     sweep_id: str = ""
@@ -69,20 +68,20 @@ class RunStore:
 
     def stored_keys(self) -> list[str]:
         paths = entries(self.home.runs)
-        return [path.name for path in paths if KEY.fullmatch(path.name) and is_directory(path)]
+        return [path.name for path in paths if KEY_PATTERN.fullmatch(path.name) and is_directory(path)]
 
     def has(self, key: str) -> bool:
         """Return True if a run is stored, intact or damaged."""
         return is_directory(self.directory(key))
 
     def weights(self, key: str) -> Path | None:
-        """Return the file with the weights of a stored run, or None without weights."""
+        """Return the file with the weights of a stored run, or None if the run has no weights."""
         return weights_file(self.directory(key))
 
     def find(self, key: str) -> Outcome | None:
         """Return the outcome of a stored run, or None if it must be trained. Log and delete a damaged run.
 
-        Raises ``OSError`` for a run that cannot be read for another reason, such as its permissions.
+        Raises ``OSError`` if the run cannot be read for another reason, such as its permissions.
         """
         if not self.has(key):
             return None
@@ -96,29 +95,35 @@ class RunStore:
     def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes], *, donor: str = "") -> Outcome:
         """Store a run that ended, unless another sweep has stored it first. Return the stored outcome.
 
-        ``files`` are its weights, arrays and probe results by path in its directory. ``donor`` is the key of the run
-        whose weights it started from, or "". If they came with an archive, or this sweep did with its checkpoints,
-        another user may have trained a part of this run, so it is marked as imported.
+        If its initial weights or this sweep's checkpoints came with an archive, another user may have trained a part of
+        the run. Then it is marked as imported.
+
+        Args:
+            key: The run's key.
+            outcome: Its outcome.
+            files: Its weights, arrays and probe results by path in its directory.
+            donor: Key of the run whose weights it started from, or an empty string.
         """
         is_imported = self.home.sweep(self.sweep_id).is_imported or (donor != "" and self.is_imported(donor))
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
                 (directory / name).write_bytes(content)
-            # Within the directory, so that a run and its origin appear at the same moment.
+            # In the same directory, so that a run and its origin appear at the same moment.
             write_origin(directory, self.sweep_id, self.source)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
-            if is_imported:  # With the name of this sweep, for which the run is still one that it has trained.
-                (directory / IMPORTED).write_text(self.sweep_id, encoding="utf-8")
+            if is_imported:
+                # Store this sweep's id in the mark, so that this sweep still recognizes the run as its own.
+                (directory / IMPORTED_MARK).write_text(self.sweep_id, encoding="utf-8")
         # Read back, because another sweep may have stored the run first.
         return read_outcome(self.directory(key))
 
     def trained_for(self, key: str) -> str:
-        """Return the id of the other sweep that trained a stored run, :data:`UNKNOWN` if it does not say, or "" if it
-        was this one.
+        """Return the id of the sweep that trained a stored run. Return an empty string if this sweep trained it, and
+        :data:`UNKNOWN_SWEEP` if the run does not contain an id.
 
-        A run that came with an archive may name any sweep, even this one, so it is never a run of this sweep.
+        A run from an archive may claim to belong to any sweep, even to this one, so it never counts as this sweep's.
         """
         origin = read_origin(self.directory(key))
         if self.is_imported(key):
@@ -126,32 +131,33 @@ class RunStore:
                 return ""
             return f"{'' if origin is None else origin.sweep} (imported)".strip()
         if origin is None or not origin.sweep:
-            return UNKNOWN  # For example in a copy of another user's home.
+            return UNKNOWN_SWEEP  # For example in a copy of another user's home.
         return "" if origin.sweep == self.sweep_id else origin.sweep
 
     def is_imported(self, key: str) -> bool:
-        """Return True for a stored run that came with an archive, or continued from files of an archive."""
-        return is_file(self.directory(key) / IMPORTED)
+        """Return True for a stored run that came with an archive, or that continued from an archive's files."""
+        return is_file(self.directory(key) / IMPORTED_MARK)
 
     def _marked_by(self, key: str) -> str:
-        """Return the sweep that trained an imported run from what came with an archive, "" if the run itself came."""
+        """Return the local sweep that trained this run from imported weights or checkpoints. Return an empty string if
+        the run itself was imported."""
         try:
-            return read_text(self.directory(key) / IMPORTED, LONGEST_CLAIM)
+            return read_text(self.directory(key) / IMPORTED_MARK, LONGEST_CLAIM)
         except (FileNotFoundError, ValueError):
             return ""
 
     def source_of(self, key: str) -> str:
-        """Return the hash of the source of the family that trained a stored run, or "" if it is unknown."""
+        """Return the source hash of the family that trained a stored run, or an empty string if it is unknown."""
         origin = read_origin(self.directory(key))
         return "" if origin is None else origin.source
 
     def delete(self, key: str) -> None:
-        """Delete a run atomically if it is stored, and nothing through a link."""
+        """Delete a run atomically if it is stored. Follow no links."""
         if self.has(key):
             aside = f".{key}-{secrets.token_hex(4)}"
             with opened_directory(self.home.runs) as runs:
                 os.rename(key, aside, src_dir_fd=runs, dst_dir_fd=runs)
-                os.utime(aside, dir_fd=runs)  # To others, an old directory of this name is abandoned.
+                os.utime(aside, dir_fd=runs)  # Other processes delete old directories with such names.
                 shutil.rmtree(aside, dir_fd=runs)
 
     @contextmanager
@@ -168,7 +174,7 @@ class RunStore:
             holder = self._holder(key)
             if holder == self.sweep_id:
                 return True
-            # The claim of a sweep that was killed stays on disk. Its lock does not, so the claim is free.
+            # If a sweep is killed, its claim stays on disk, but the system releases its lock. Such a claim is free.
             if holder and self.home.sweep(holder).is_driven():
                 return False
             claim.parent.mkdir(exist_ok=True)
@@ -178,7 +184,7 @@ class RunStore:
 
     def free(self, key: str) -> None:
         """Release this sweep's claim on a run that has ended or that this sweep has stopped training."""
-        # Without the lock: while this sweep is driven, no other replaces its claim.
+        # No lock is needed: while a process drives this sweep, no other sweep replaces its claim.
         if self._holder(key) == self.sweep_id:
             remove_file(self.home.claims / key)
 
@@ -190,19 +196,19 @@ class RunStore:
             remove_file(self.home.claims / key)
 
     def own_keys(self) -> list[str]:
-        """Return the keys of runs, including tuning runs, that only this sweep trains or names in its journal."""
-        own: set[bytes] = set()
-        others: set[bytes] = set()
-        # If a journal cannot be read, the error ends this: its runs would look unused.
+        """Return the keys of runs that only this sweep trains or names in its journal, including tuning runs."""
+        in_own: set[bytes] = set()
+        in_others: set[bytes] = set()
+        # An error while reading a journal must not be caught: the journal's runs would look unused and be deleted.
         for sweep_id in self.home.sweep_ids():
-            words = own if sweep_id == self.sweep_id else others
+            words = in_own if sweep_id == self.sweep_id else in_others
             words.update(_words(self.home.sweep(sweep_id).journal))
-        # A search for words instead of entries: even a damaged line may name a run that its sweep still needs.
-        unshared = [key for key in self.stored_keys() if key.encode() not in others]
-        return [key for key in unshared if self._is_own(key, own) and not self._is_training(key)]
+        # Words are compared instead of entries, because a damaged line may name a run that its sweep still needs.
+        unshared = [key for key in self.stored_keys() if key.encode() not in in_others]
+        return [key for key in unshared if self._is_own(key, in_own) and not self._is_training(key)]
 
     def _is_own(self, key: str, named: AbstractSet[bytes]) -> bool:
-        """Return True if this sweep's journal has a run's key, or the run was trained for this sweep."""
+        """Return True if this sweep's journal contains a run's key, or if the run was trained for this sweep."""
         if key.encode() in named:
             return True
         origin = read_origin(self.directory(key))
@@ -214,16 +220,17 @@ class RunStore:
         return holder not in ("", self.sweep_id) and self.home.sweep(holder).is_driven()
 
     def _holder(self, key: str) -> str:
-        """Return the sweep that has claimed a run, or "" if the run is unclaimed or the claim is damaged."""
+        """Return the id of the sweep that has claimed a run. Return an empty string if the run is unclaimed, or if the
+        claim is damaged."""
         try:
             claim = read_text(self.home.claims / checked_key(key), LONGEST_CLAIM)
         except (FileNotFoundError, ValueError):
             return ""
-        return claim if NAME.fullmatch(claim) else ""
+        return claim if SWEEP_NAME_PATTERN.fullmatch(claim) else ""
 
 
 def _words(journal: Path) -> set[bytes]:
-    """Return the words in the lines of a journal, also in damaged ones, none if it is not a file that can be read.
+    """Return the words in the lines of a journal, even in damaged lines. A link, pipe or device has no words.
 
     They contain every key that the journal names, because a key is a word, or words joined by ``.`` and ``-``.
     """
@@ -231,4 +238,4 @@ def _words(journal: Path) -> set[bytes]:
         text = b"\n".join(whole_lines(journal))
     except ValueError:
         return set()
-    return {*WORD.findall(text), *JOINED_WORDS.findall(text)}
+    return {*KEY_WORD.findall(text), *JOINED_KEY_WORDS.findall(text)}

@@ -1,4 +1,4 @@
-"""Checksums of the files of a run or a checkpoint, which show whether it is whole."""
+"""Checksums of the files of a run or a checkpoint. They show whether it is complete and undamaged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import zlib
 from pathlib import Path
 
 from orchestrator.home.directories import PROBES
-from orchestrator.home.foreign_files import checked_path, open_file, own_directory, read_json
+from orchestrator.home.foreign_files import checked_path, open_file, read_json
+from orchestrator.home.safe_writing import own_directory
 from orchestrator.system.files import is_directory, is_file
 from orchestrator.system.machine_errors import is_damage
 
@@ -23,7 +24,8 @@ def seal(directory: Path) -> None:
 
 
 def flaw_of(directory: Path, *names: str) -> str:
-    """Return the flaw of the first damaged or missing file in a sealed directory or among ``names``, or ""."""
+    """Return a message about the first damaged or missing file in a sealed directory. Return an empty string if there
+    is none. If ``names`` are passed, check only these files."""
     try:
         sums = read_json(directory / CONTENTS)
         if not isinstance(sums, dict) or not is_directory(directory):
@@ -36,7 +38,7 @@ def flaw_of(directory: Path, *names: str) -> str:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, TypeError) as error:
         if not is_damage(error):
-            raise  # The machine is at fault, not the file.
+            raise  # The machine has an error. The file may be intact.
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return ""
 

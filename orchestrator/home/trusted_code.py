@@ -1,14 +1,14 @@
-"""Code that a home may name. A home can come from somebody else, so reading one must not run code of its author.
+"""The code that reading a home may run. Someone else may have written the home, so this must not be their code.
 
-A sweep names its family and its probes as ``package.module:Class``. Reading a home imports only built-in ones,
-installed packages, modules that this user has run in a sweep, and modules in folders that this user has allowed with
-``home trust FOLDER``. A run allows its module or package alone: what is unpacked into the same folder later may be of
-somebody else. Modules and folders are listed in the user's own configuration directory, never in a home.
-Nothing is imported from the files of a home, through the working directory, or from a folder that others own or can
-write.
+A sweep names its family and its probes as ``package.module:Class``. Reading a home imports only built-in families and
+probes, installed packages, modules that this user has run in a sweep, and modules in folders that this user has allowed
+with ``home trust FOLDER``. To run a module allows only that module or its package, because the user may later unpack
+someone else's files into the same folder. Modules and folders are listed in the user's own configuration directory,
+never in a home. Nothing is imported from the files of a home, through the working directory, or from a folder that
+other users own or can write.
 
-A script is code, too: its command is run only from a search space that this user names. The scripts in the files of
-sweeps count only if this user has run them before.
+A script is code too. Its command is run only from a search space that this user names. A script in the files of a sweep
+counts only if this user has run it before.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.home.directories import DATABASE
+from orchestrator.home.ownership import homes_list, is_home, trust_home
 from orchestrator.system.commands import command_line
+from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, own_list, read_list
-from orchestrator.system.permissions import closing_words, open_words, writable_by_others
+from orchestrator.system.permissions import closing_text, who_can_write_text, writable_by_others
 from trainables.contract.finder import PRODUCT, is_installed, module_file
 from trainables.contract.user_code import PROGRAM, import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
@@ -40,36 +42,37 @@ from trainables.probes.base import BUILT_IN as PROBES
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
 """Pattern of a module's dotted name."""
 PARTS_OF_HOME = ("runs", "sweeps", "claims", "artifacts")
-"""Directories of a home that an archive or a record can fill."""
+"""Directories of a home that an archive or a record can write to."""
 MARKS = {"sweeps": "journal.jsonl", "runs": "outcome.json"}
-"""Files in the directories of sweeps and runs, by the name of the directory above."""
+"""File by which the directory of a sweep or a run is recognized, by the name of the directory above."""
 IDS = {"sweeps": re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$"), "runs": re.compile(r"^[0-9a-f]{16}$")}
-"""Patterns of the names of these directories, for those that lack the file."""
-RECORD = re.compile(r"^[0-9a-f]{32}$")
-"""Pattern of the names of directories below ``artifacts/EXPERIMENT``, which have the files of MLflow's records."""
-OF_COMMAND = ("command", "directory", "resume", "environment", "config", "config_name", "file")
-"""Options of a script that decide what is run, and with which values."""
+"""Patterns of the names of these directories, for a directory without the file."""
+RECORD_DIRECTORY = re.compile(r"^[0-9a-f]{32}$")
+"""Pattern of the names of directories below ``artifacts/EXPERIMENT``, which contain the files of MLflow's records."""
+COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "config_name", "file")
+"""Options of a script that decide which commands are run, and with what arguments."""
 
 
-class Trusted(NamedTuple):
-    """A folder, and the module or package in it that this user has run, or "" for every module in the folder."""
+class TrustEntry(NamedTuple):
+    """A folder with one module or package that this user has run. An empty name (``top``) means that every module in
+    the folder is trusted."""
 
     folder: Path
     top: str = ""
 
 
 class UntrustedCodeError(ValueError):
-    """A home names code that must not be imported. The message says why, and how to allow it."""
+    """A home names code that must not be imported. The message contains the reason, and how to allow the code."""
 
 
 def list_path() -> Path:
-    """Return the file with this user's code, one JSON value per line: a folder, or a list of a folder and the name of a
-    module or package in it."""
+    """Return the file that lists the code this user trusts. Each line is a JSON value: a folder, or a list of a folder
+    and the name of a module or package in it."""
     return own_list("folders.jsonl")
 
 
-def trusted_code() -> list[Trusted]:
-    """Return the code that this user has named, the latest first. A list that others could write does not count."""
+def trusted_code() -> list[TrustEntry]:
+    """Return the code that this user trusts, the latest first. A list that other users could write does not count."""
     named = []
     for value in read_list(list_path()):
         match value:
@@ -77,27 +80,56 @@ def trusted_code() -> list[Trusted]:
                 named.append((folder, ""))
             case [str(folder), str(top)] if top:
                 named.append((folder, top))
-    usable = [Trusted(Path(folder), top) for folder, top in named if os.path.isabs(folder) and "\0" not in folder]
+    usable = [TrustEntry(Path(folder), top) for folder, top in named if os.path.isabs(folder) and "\0" not in folder]
     return list(dict.fromkeys(reversed(usable)))
 
 
 def trusted_folders() -> list[Path]:
-    """Return the folders of :func:`trusted_code`."""
+    """Return the folders with code that this user trusts, the latest first."""
     return list(dict.fromkeys(code.folder for code in trusted_code()))
 
 
 def is_trusted(folder: str) -> bool:
-    """Return whether this user has named a folder, given as an absolute path."""
+    """Return True for the absolute path of a folder with code that this user trusts."""
     return os.path.isabs(folder) and "\0" not in folder and Path(folder).resolve() in trusted_folders()
 
 
 def trust(folder: Path, top: str = "") -> None:
     """Add a folder to this user's list, or only the module or package ``top`` in it. Raises ``OSError`` if the list
     cannot be written."""
-    folder, path = folder.resolve(), list_path()
-    if not {Trusted(folder), Trusted(folder, top)}.isdisjoint(trusted_code()):
+    folder = folder.resolve()
+    # An entry for the whole folder includes every module in it.
+    if not {TrustEntry(folder), TrustEntry(folder, top)}.isdisjoint(trusted_code()):
         return
-    add_to_list(path, [str(folder), top] if top else str(folder))
+    add_to_list(list_path(), [str(folder), top] if top else str(folder))
+
+
+def trust_directory(directory: Path, warn: Callable[[str], object]) -> str:
+    """List a home as this user's own, or allow sweeps to import code from any other directory.
+
+    Args:
+        directory: An absolute path.
+        warn: Called with a message if other users can write the home.
+
+    Returns:
+        A message about the directory.
+
+    Raises:
+        UserError: If the directory is missing, or its code would not be imported anyway.
+    """
+    if not directory.is_dir():
+        raise UserError(f"{directory} is not a directory: name a home, or a folder with the module of a family")
+    if is_home(directory) or not any(directory.iterdir()):  # An empty directory has no code, and can become a home.
+        if warning := trust_home(directory):
+            warn(warning)
+        return f"{directory} is now listed as your home in {homes_list()}. Sweeps import no code from it"
+    if is_in_sweep(directory):
+        raise UserError(f"{directory} is part of a home, from which no code is imported: copy the code elsewhere")
+    if open_place := writable_by_others(directory):
+        remedy = closing_text(open_place, "move the code to a folder of yours")
+        raise UserError(f"{who_can_write_text(open_place)}, so it is not imported from: {remedy}")
+    trust(directory)
+    return f"sweeps may now import code from {directory}; {list_path()} lists all such folders"
 
 
 def scripts_path() -> Path:
@@ -106,15 +138,18 @@ def scripts_path() -> Path:
 
 
 def digest_of_script(values: Mapping[str, Any]) -> str:
-    """Return a hash of everything in a specification, given as plain values, that decides which commands its script
-    runs. Text among its settings and the names of tasks become arguments."""
-    script = {name: value for name, value in dict(values["script"]).items() if name in OF_COMMAND and value}
+    """Return a hash of everything in a specification that decides which commands its script runs.
+
+    That includes its settings and the names of its tasks, because they become arguments. ``values`` is the
+    specification as plain values.
+    """
+    script = {name: value for name, value in dict(values["script"]).items() if name in COMMAND_OPTIONS and value}
     described = [script, *(values.get(name) or None for name in ("settings", "recipes", "mixes", "target"))]
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def remember_script(values: Mapping[str, Any]) -> None:
-    """Note that this user runs a script. Raises ``OSError``."""
+    """Note that this user runs a script. Raises ``OSError`` if the list cannot be written."""
     if not is_known_script(values):
         add_to_list(scripts_path(), digest_of_script(values))
 
@@ -125,20 +160,26 @@ def is_known_script(values: Mapping[str, Any]) -> bool:
 
 
 def check_script(data: object) -> None:
-    """Raise :class:`UntrustedCodeError` if a specification of somebody else names a script that this user has not
-    run."""
+    """Raise :class:`UntrustedCodeError` if a specification, which someone else may have written, names a script that
+    this user has not run."""
     if not isinstance(data, Mapping) or not isinstance(data.get("script"), Mapping) or is_known_script(data):
         return
     words = data["script"].get("command")
     raise UntrustedCodeError(
-        f"its script was never run by you from a search space, and a home may be of somebody else: {words!r:.200}. "
-        "Read it, copy the search space out of the home, and run the copy"
+        f"you have never run this script from a search space, and someone else may have written this home: "
+        f"{words!r:.200}. To run it, read the script, copy its search space out of the home, and run the copy"
     )
 
 
 def trust_code_of(names: Iterable[str]) -> None:
-    """Trust the modules that this user runs now, given by names such as ``package.module:Class``, with all of their
-    package. Raises ``OSError`` as :func:`trust`."""
+    """Trust the modules that this user runs now, and the rest of their packages.
+
+    Args:
+        names: Names such as ``package.module:Class``.
+
+    Raises:
+        OSError: If the list cannot be written.
+    """
     for name in names:
         folder = folder_of(name)
         if folder and not is_installed(Path(folder)):
@@ -146,30 +187,34 @@ def trust_code_of(names: Iterable[str]) -> None:
 
 
 def folder_of(name: str) -> str:
-    """Return the folder that an imported ``package.module:Class`` comes from, or "" for a built-in name."""
+    """Return the folder that an imported ``package.module:Class`` comes from. Return an empty string for a built-in
+    name."""
     module, colon, _ = name.partition(":")
     return folder_of_module(module) if colon else ""
 
 
 def named_code(data: object) -> list[object]:
-    """Return the names of the family and the probes in a specification that was not checked yet."""
+    """Return the names of the family and the probes in a specification that is not checked yet."""
     values = data if isinstance(data, dict) else {}
     probes = values.get("probes")
     return [values.get("family"), *(probes if isinstance(probes, list) else ())]
 
 
 def is_in_sweep(folder: Path) -> bool:
-    """Return True for the directory of a sweep, a run or a record's files, or below one. A link in a home may lead
-    elsewhere, and a link elsewhere into a home, so the path as it is named counts, and where it leads to."""
-    places = {Path(os.path.abspath(folder)), folder.resolve()}
-    return any(_is_part_of_home(place) for path in places for place in (path, *path.parents))
+    """Return True for the directory of a sweep, a run or a record's files, and for any directory below it.
+
+    Check both the path as given and its resolved target, because links can lead into or out of a home.
+    """
+    paths = {Path(os.path.abspath(folder)), folder.resolve()}
+    return any(_is_part_of_home(directory) for path in paths for directory in (path, *path.parents))
 
 
 def _is_part_of_home(place: Path) -> bool:
+    """Return True for the directory of a sweep, of a run, or of a record's files."""
     above = place.parent.name
     if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
         return True
-    if RECORD.search(place.name) is not None and place.parent.parent.name == "artifacts":
+    if RECORD_DIRECTORY.search(place.name) is not None and place.parent.parent.name == "artifacts":
         return True
     return place.name == "artifacts" and os.path.lexists(place.parent / DATABASE)
 
@@ -177,13 +222,19 @@ def _is_part_of_home(place: Path) -> bool:
 def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
     """Import the code that a sweep in ``home`` names, so that reading the sweep finds it imported.
 
-    ``folder`` is the folder that the sweep says its code comes from; it counts only if this user trusts it. Raises
-    :class:`UntrustedCodeError` for code that must not be imported or was not found, and for an error in trusted code.
+    Args:
+        names: Values of the specification that may be names such as ``package.module:Class``.
+        home: The home.
+        folder: Folder that the sweep's code comes from, as the sweep claims. It counts only if this user trusts it.
+
+    Raises:
+        UntrustedCodeError: If code must not be imported or is not found, or if trusted code raises an exception.
     """
-    offer(())  # A search space that the user opened before offers its folders to its own names only.
+    # A search space that the user opened earlier in this process offers its folders. They are only for its own names.
+    offer(())
     for name in names:
         if not isinstance(name, str):
-            continue  # The specification is refused for it.
+            continue  # The check of the specification reports it.
         module, colon, _ = name.partition(":")
         if name in FAMILIES or name in PROBES or not colon or _is_imported(module, folder):
             continue
@@ -198,7 +249,7 @@ def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
 
 
 def _is_imported(module: str, folder: str) -> bool:
-    """Return True if a module is imported, unless a trusted folder has another one of that name."""
+    """Return True if a module is imported, unless a trusted folder contains a different module with that name."""
     if module not in sys.modules:
         return False
     is_elsewhere = is_trusted(folder) and folder_of_module(module) != str(Path(folder).resolve())
@@ -206,76 +257,87 @@ def _is_imported(module: str, folder: str) -> bool:
 
 
 def _import(module: str, home: Path, folder: str) -> None:
-    """Import a module from where it may be imported from, and no part of it from the working directory. May raise any
-    exception of the module, and :class:`UntrustedCodeError`."""
-    place = _find(module, home, folder)
+    """Import a module from a trusted folder or an installed package, and no part of it from the working directory.
+
+    Raises :class:`UntrustedCodeError`, and any exception that the module raises.
+    """
+    trusted_folder = _find(module, home, folder)
     with _without_working_directory():
-        if place is None:
+        if trusted_folder is None:
             importlib.import_module(module)
         else:
-            import_from(place, module, partial(_refusal, folder=place, home=home))
+            # Modules that this module imports from the folder are checked like itself.
+            import_from(trusted_folder, module, partial(_refusal, folder=trusted_folder, home=home))
 
 
 def _find(module: str, home: Path, folder: str) -> Path | None:
-    """Return the folder that a module may be imported from, or None for an installed package. Raises
-    :class:`UntrustedCodeError`."""
+    """Return the trusted folder that contains a module, or None for an installed package.
+
+    Raises:
+        UntrustedCodeError: If no trusted folder contains the module, if several do, or if its files must not be
+            imported.
+    """
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         raise UntrustedCodeError(f"{module} is a module of Python itself, so no model can be in it")
-    if any(module_file(place, module) is not None for place in _installed(top)):
+    if any(module_file(directory, module) is not None for directory in _installed(top)):
         return None
-    named = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
-    own = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
-    places = [own] if own in named and own is not None and own.is_dir() else named
-    having = [place for place in places if module_file(place, module) is not None]
-    if not having:
-        raise UntrustedCodeError(_remedy(module, own, home))
-    if len(having) > 1:
-        listed = ", ".join(map(str, having))
+    trusted = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
+    # The sweep records the folder that it was started with. It counts only if this user trusts it.
+    recorded = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
+    candidates = [recorded] if recorded in trusted and recorded is not None and recorded.is_dir() else trusted
+    with_module = [candidate for candidate in candidates if module_file(candidate, module) is not None]
+    if not with_module:
+        raise UntrustedCodeError(_remedy(module, recorded, home))
+    if len(with_module) > 1:
+        listed = ", ".join(map(str, with_module))
         raise UntrustedCodeError(
             f"the module {module} is in several folders, so it is not clear which is meant: {listed}"
         )
-    [place] = having
+    [trusted_folder] = with_module
+    # Importing a module also runs every package above it.
     for end in range(1, module.count(".") + 2):
-        file = module_file(place, ".".join(module.split(".")[:end]))
-        if file is not None and (why := _refusal(file, place, home)):
+        file = module_file(trusted_folder, ".".join(module.split(".")[:end]))
+        if file is not None and (why := _refusal(file, trusted_folder, home)):
             raise UntrustedCodeError(why)
-    return place
+    return trusted_folder
 
 
 def _refusal(file: Path, folder: Path, home: Path) -> str:
-    """Return why a file in a trusted folder must not be imported, or ""."""
-    # A link in the folder may lead elsewhere, so the path counts and where it leads to.
-    for place in (file, file.resolve()):
-        if place.is_relative_to(home):
-            of_home = place.relative_to(home).parts[0] in PARTS_OF_HOME
-            if of_home or not folder.is_relative_to(home):
-                return f"{place} is part of a home, and what is in a home is data"
-        if is_in_sweep(place.parent):
-            return f"{place} is part of a home, and what is in a home is data"
-        if open_place := writable_by_others(place):
-            return f"{open_words(open_place)}: {closing_words(open_place, 'move the code to a folder of yours')}"
+    """Return why a file in a trusted folder must not be imported. Return an empty string if it may be imported."""
+    # A link in the folder may lead elsewhere, so check both the path and its target.
+    for path in (file, file.resolve()):
+        if path.is_relative_to(home):
+            is_part = path.relative_to(home).parts[0] in PARTS_OF_HOME
+            # A user may keep code in their home, next to its parts, if they trusted that very folder.
+            if is_part or not folder.is_relative_to(home):
+                return f"{path} is part of a home, and everything in a home is only data"
+        if is_in_sweep(path.parent):
+            return f"{path} is part of a home, and everything in a home is only data"
+        if open_place := writable_by_others(path):
+            return f"{who_can_write_text(open_place)}: {closing_text(open_place, 'move the code to a folder of yours')}"
     return ""
 
 
-def _remedy(module: str, own: Path | None, home: Path) -> str:
-    """Return why a module was not found, and how to allow it."""
-    if own is not None and own.is_dir() and not own.is_relative_to(home) and module_file(own, module):
-        command = command_line("home", "trust", own)
-        return f"its module {module} is in {own}, whose code was not allowed yet. Read it, then allow it: `{command}`"
+def _remedy(module: str, recorded: Path | None, home: Path) -> str:
+    """Return why a module was not found, and how to allow it. ``recorded`` is the folder that the sweep names."""
+    is_folder = recorded is not None and recorded.is_dir() and not recorded.is_relative_to(home)
+    if recorded is not None and is_folder and module_file(recorded, module):
+        command = command_line("home", "trust", recorded)
+        return f"its module {module} is in {recorded}, but you have not allowed that folder. Read it, then: `{command}`"
     command = command_line("home", "trust", "FOLDER")
     return (
-        f"no module named {module!r} was found in a folder that you use for it. Read the code, then allow its folder: "
-        f"`{command}`"
+        f"no module named {module!r} was found in a folder that you have allowed. Read the code, then allow its "
+        f"folder: `{command}`"
     )
 
 
 def _installed(top: str) -> Iterator[Path]:
-    """Yield the directories in which an installed package may be."""
+    """Yield the directories that may contain an installed package."""
     if top in PRODUCT:
         yield Path(PROGRAM)
     yield from _site_directories()
-    for finder in sys.meta_path:  # Of packages that were installed as links to their sources.
+    for finder in sys.meta_path:  # Finders of packages that `pip install -e` installed as links to their sources.
         kind = finder if isinstance(finder, type) else type(finder)
         if kind.__module__.startswith("__editable__"):
             spec = finder.find_spec(top, None)
@@ -293,7 +355,7 @@ def _site_directories() -> list[Path]:
 
 @contextmanager
 def _without_working_directory() -> Iterator[None]:
-    """Do not search modules in the working directory, which Python does in a notebook."""
+    """Do not search for modules in the working directory, as Python does in a notebook."""
     here = os.getcwd()
     before = list(sys.path)
     sys.path[:] = [path for path in before if path not in ("", ".") and os.path.realpath(path) != here]

@@ -13,8 +13,17 @@ from orchestrator.record.tracker import StoreError, Tracker
 
 
 def opener(kind: str, home: Path, warn: Callable[[StoreError], None] | None = None) -> Callable[[], Tracker]:
-    """Return a function that opens the record of a home. Raises ``UserError`` for a store that cannot be used, and
-    :class:`StoreError` if it does not respond, or calls ``warn`` with it, if given."""
+    """Return a function that opens the record of a home.
+
+    Args:
+        kind: ``mlflow`` or ``jsonl``.
+        home: The home's directory.
+        warn: Called with the error if the store does not respond. If it is None, the error is raised.
+
+    Raises:
+        UserError: If the store cannot be used.
+        StoreError: If the store does not respond, and ``warn`` is None.
+    """
     if kind == "jsonl":
         return partial(JsonLinesTracker, home / LINES)
     store = choose(home)
@@ -28,7 +37,7 @@ def opener(kind: str, home: Path, warn: Callable[[StoreError], None] | None = No
 
 
 def open_mlflow(store: Store) -> Tracker:
-    """Return a tracker of an MLflow store. Raises :class:`StoreError` without MLflow."""
+    """Return a tracker of an MLflow store. Raises :class:`StoreError` if MLflow is not installed."""
     try:
         from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
     except ModuleNotFoundError as error:

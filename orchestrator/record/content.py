@@ -1,28 +1,63 @@
 """Contents of the records of sweeps and runs: pure values, which a tracker copies into its store.
 
-Names are stable, for sorting, filtering and charts:
+Names never change, because users sort, filter and draw charts by them. ``+`` in a mix becomes ``.`` in the names of
+metrics, because MLflow rejects it. Censored and unknown values are missing.
 
-* runs (``kind`` = ``run``): parameters ``mix``, the name of the size axis, ``seed``, ``target``, ``family`` and every
-  setting of the run by its dotted name (``settings.NAME`` if the name is taken); metrics ``accuracy/TASK``,
-  ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
-  ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if the name is taken) and
-  ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of the data for training and scoring.
-* transitions (``kind`` = ``transition``), one per mix, whose names have the estimate: parameters ``mix``, ``recipe``,
-  ``target``, ``baseline``, ``verdict``, ``decided`` and the settings; metrics ``curve/median``, ``curve/low``,
-  ``curve/high`` with the size as their step, so that MLflow's charts overlay the curves of any sweeps; ``transition``,
-  ``low``, ``high`` (on the size axis, at 80% of the asymptote), the same with the suffixes ``_parameters``,
-  ``_core_parameters`` and ``_absolute`` (at accuracy 0.8), and ``/TASK`` for the other tasks; ``interval``, which is
-  ``low``, ``transition`` and ``high`` at the steps 5, 50 and 95; the parameters ``midpoint``, ``slope`` (per unit of ln
-  size), ``floor`` and ``asymptote`` of the logistic curve, with ``_low`` and ``_high``; ``p_levels_off``, ``p_above``,
-  ``p_below``; ``at_least`` of the comparison with the baseline and its ``evidence``, whose steps are pairs of equal
-  sizes (``pairs`` of runs in all); the estimated ratio of parameters ``synergy``, ``synergy_low``, ``synergy_high``.
+Runs, with the tag ``kind`` = ``run``:
 
-Censored and unknown values are missing. ``+`` in a mix becomes ``.`` in metric names, because MLflow rejects it.
+    parameters
+        ``mix``, ``seed``, ``target``, ``family``: the run
+        the name of the size axis: its size
+        NAME: every setting by its dotted name, or ``settings.NAME`` if a parameter above has that name
+    metrics over steps
+        ``loss``: the training loss
+        ``accuracy/TASK``: the validation score of a task
+        ``measure/NAME``: every other measure at an evaluation
+    metrics at the last step
+        ``test_accuracy/TASK``, ``floor/TASK``: the score and the best constant answer of a task
+        ``parameters``, ``core_parameters``, ``steps``: as in the table ``runs`` of catalog/export.py
+        ``probe/PROBE/NUMBER``: numbers of probes
+        NAME: every other measure of the run, or ``measure/NAME`` if a metric above has that name
+    tags
+        ``status``: finished, diverged or failed
+        ``data``: a hash of the data for training and scoring
+    artifacts
+        ``arrays.npz``: arrays from the family
+        ``probes/PROBE.npz``: arrays from a probe
+        ``weights.safetensors``: weights, with the setting ``record.weights``
+        ``traceback.txt``: the error of a failed run
 
-Artifacts: of a run ``arrays.npz`` (from its family), ``probes/PROBE.npz``, ``weights.safetensors`` with the setting
-``record.weights``, or ``traceback.txt``; of a transition
-``transition.json`` (points, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
-``answer.json`` and ``search_space.yaml``, which ``run`` accepts.
+Transitions, with the tag ``kind`` = ``transition``. There is one per mix, and its name contains the estimate:
+
+    parameters
+        ``mix``, ``recipe``, ``target``, ``baseline``: the subject
+        ``verdict``, ``decided``: the result
+        NAME: every setting of the recipe, as for runs
+    metrics over sizes, so that MLflow's charts overlay the curves of any sweeps
+        ``curve/median``, ``curve/low``, ``curve/high``: the posterior curve
+    metrics over pairs of equal sizes
+        ``evidence``: the e-value of the comparison with the baseline
+    metrics over percentiles (5, 50 and 95)
+        ``interval``: ``low``, ``transition`` and ``high``, which a chart shows as a line
+    other metrics
+        ``transition``, ``low``, ``high``: on the size axis, at 80% of the asymptote. With the suffixes ``_parameters``
+            and ``_core_parameters`` the same in parameters, with ``_absolute`` at accuracy 0.8, and with ``/TASK`` for
+            the other tasks
+        ``midpoint``, ``slope``, ``floor``, ``asymptote``: parameters of the logistic curve (the slope per unit of ln
+            size), also with the suffixes ``_low`` and ``_high``
+        ``p_levels_off``, ``p_above``, ``p_below``, ``evidence_highest``, ``at_least``, ``at_least_core``, ``pairs``,
+            ``runs``, ``diverged``, ``failed``: as in the table ``transitions`` of catalog/export.py
+        ``synergy``, ``synergy_low``, ``synergy_high``: the estimated ratio of parameters
+    artifacts
+        ``transition.json``: points, probabilities and estimates
+
+Sweeps, with the tag ``kind`` = ``sweep``:
+
+    artifacts
+        ``report.html``: the report
+        ``transitions.png``, ``transitions.svg``: the figure
+        ``answer.json``: the answer
+        ``search_space.yaml``: the search space, which ``run`` accepts
 """
 
 from __future__ import annotations
@@ -54,13 +89,15 @@ from orchestrator.transition.types import LEVEL, QUANTILES, Estimate
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "accuracy", "floor"})
-"""Numbers not logged under these names: they identify the run, or are logged once for each task."""
-SIZES = ("transition", "low", "high")
-METRICS = (
-    *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZES),
+"""Numbers of a run that are no metrics of these names: they identify the run, or are logged once for each task."""
+SIZE_METRICS = ("transition", "low", "high")
+"""Columns of the table ``transitions`` that are metrics of every task of a transition."""
+TRANSITION_METRICS = (
+    *(f"{name}{unit}" for unit in ("", "_parameters", "_core_parameters", "_absolute") for name in SIZE_METRICS),
     *("evidence_highest", "at_least", "at_least_core", "pairs", "synergy", "synergy_low", "synergy_high"),
     *("runs", "diverged", "failed", "asymptote", "p_levels_off", "p_above", "p_below"),
 )
+"""Columns of the table ``transitions`` that are metrics of a transition."""
 
 
 def sweep_content(sweep: Sweep) -> Content:
@@ -139,18 +176,19 @@ def run_content(sweep: Sweep, run: Run) -> Content:
 
 
 def _weights(sweep: Sweep, run: Run) -> list[Path]:
-    """Return the file of a run's weights, if the search space asks for it and the family keeps them."""
+    """Return the file of a run's weights if the search space requests it and the family stores weights, otherwise
+    nothing."""
     path = weights_file(run.directory) if sweep.spec.record.weights else None
     return [] if path is None else [path]
 
 
 def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]:
-    """Draw a run's similarities, but only for the first seed of each size: a picture takes 120 ms, as long as the rest
-    of the record. Unlike the best seed, the first is the same in every replay."""
+    """Draw a run's similarities, but only for the first seed of each size. A picture takes 120 ms, as long as the rest
+    of the record."""
     from orchestrator.report.figures.probes import SIMILARITY, save_similarity
 
     config = run.config
-    if config.seed != sweep.spec.seed:
+    if config.seed != sweep.spec.seed:  # Unlike the best seed, the first seed is the same in every replay.
         return {}
     path = directory / f"{SIMILARITY}.png"
     title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
@@ -158,13 +196,13 @@ def _draw_similarity(sweep: Sweep, run: Run, directory: Path) -> dict[str, Path]
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str) -> Content:
-    """Return the record of one mix's transition. ``ended`` is the end of the sweep's last run."""
+    """Return the record of a mix's transition. ``ended`` is the end of the sweep's last run."""
     spec = sweep.spec
     transition = mix.target.transition
     target, *others = (row for row in rows(answer) if row.mix == mix.mix)
-    metrics = _metrics(target, METRICS)
+    metrics = _metrics(target, TRANSITION_METRICS)
     for row in others:
-        metrics |= _metrics(row, SIZES, f"/{mlflow_name(row.task.task)}")
+        metrics |= _metrics(row, SIZE_METRICS, f"/{mlflow_name(row.task.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,
@@ -209,7 +247,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
 
 
 def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
-    """Return the posterior curve of the figure, at the candidate sizes."""
+    """Return the posterior curve at the candidate sizes, as in the sweep's figure."""
     curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
     if curve is None:
         return []
@@ -222,14 +260,14 @@ def _curve(answer: Answer, mix: MixAnswer) -> list[Sample]:
 
 
 def _interval(estimate: Estimate) -> list[Sample]:
-    """Return the known ends and the value of an estimate, in one metric that a chart shows as a line. Its steps are
+    """Return the known ends and the value of an estimate as one metric, which a chart shows as a line. The steps are
     percentiles."""
     ends = zip(QUANTILES, (estimate.low, estimate.value, estimate.high), strict=True)
     return [Sample("interval", end, round(100 * quantile)) for quantile, end in ends if end is not None]
 
 
 def _curve_parameters(answer: Answer, mix: MixAnswer) -> list[Sample]:
-    """Return the parameters of the posterior curve. The asymptote itself is a metric of every transition."""
+    """Return the parameters of the posterior curve, except the asymptote, which is already a metric."""
     parameters = answer.curve_parameters(mix.target.transition)
     if parameters is None:
         return []
@@ -238,17 +276,17 @@ def _curve_parameters(answer: Answer, mix: MixAnswer) -> list[Sample]:
         for name, estimate in vars(parameters).items()
         for suffix, value in (("", estimate.value), ("_low", estimate.low), ("_high", estimate.high))
     }
-    return [Sample(name, value) for name, value in values.items() if name not in METRICS]
+    return [Sample(name, value) for name, value in values.items() if name not in TRANSITION_METRICS]
 
 
 def _evidence(mix: MixAnswer) -> list[Sample]:
-    """Return the evidence before the first pair of equal sizes and after each."""
+    """Return the evidence before the first pair of equal sizes and after each such pair."""
     path = () if mix.comparison is None else mix.comparison.path
     return [Sample("evidence", value, pairs) for pairs, value in enumerate(path)]
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: Sequence[Path] = ()) -> Content:
-    """Return the additions to a sweep's record when it ends, with figure and report as ``files``."""
+    """Return the additions to a sweep's record when it ends. ``files`` are its figure and report."""
     text = plain(answer, next_step(sweep.spec, answer))
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
@@ -264,8 +302,8 @@ def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: 
 
 
 def _values(part: Answer | MixAnswer) -> dict[str, Any]:
-    """Return an answer, or a mix of it, as JSON values. Leave out the seconds of its runs: they are in the records of
-    the runs, and an answer does not depend on them."""
+    """Return an answer, or a mix of it, as JSON values. Omit the seconds of its runs: the records of the runs contain
+    them, and an answer does not depend on them."""
     values = asdict(part)
     for mix in values.get("mixes", [values]):
         for task in mix["tasks"]:

@@ -1,4 +1,4 @@
-"""What a tracker keeps of jobs that belong to no sweep of a search space, such as a list of jobs."""
+"""Records of jobs that do not belong to a sweep of a search space, such as a list of jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobRecords:
         )
 
     def begin(self) -> None:
-        """Record that the jobs are being trained."""
+        """Record that training of the jobs begins."""
         self._put(lambda tracker: tracker.begin(self._own))
 
     def run_ended(self, job: Job, outcome: Outcome) -> None:
@@ -36,7 +36,7 @@ class JobRecords:
         self._put(lambda tracker: tracker.keep(self._own, record))
 
     def end(self, state: State) -> None:
-        """Record that no more jobs are trained."""
+        """Record that training of the jobs has ended."""
         answer = Content("", {"state": state}, {}, ended=_now(), group=self._own.group)
         self._put(lambda tracker: tracker.end(self._own, answer, state))
 

@@ -1,9 +1,15 @@
-"""Record as a file of JSON lines, for users who read it with pandas or jq: ``run ... --record jsonl``.
+"""Writes the record to a file of JSON lines, for users of pandas or jq: ``run ... --record jsonl``.
 
-Each line is a record. ``sweep``, ``kind``, ``key`` and ``mix`` say what it is about. It has a ``name`` and a ``group``
-(the search space); ``state``, ``started`` and ``ended``; ``params``, ``tags`` and ``note``; ``metrics``, the last value
-of each name; ``curves``, pairs of step and value by name; ``texts`` and the paths of ``files``. If several lines are
-about the same thing, the last one counts. With pandas::
+Each line is a record:
+
+* ``sweep``, ``kind``, ``key`` and ``mix`` identify it.
+* ``name`` is its name, and ``group`` the search space.
+* ``state`` is its state, ``started`` and ``ended`` are times.
+* ``params``, ``tags`` and ``note`` are text.
+* ``metrics`` has the last value of each metric, and ``curves`` pairs of step and value, by name.
+* ``texts`` has text by name, and ``files`` has paths.
+
+If several lines have the same identity, the last line counts. With pandas::
 
     pd.read_json("runs.jsonl", lines=True).drop_duplicates(["sweep", "kind", "key", "mix"], keep="last")
 """
@@ -19,12 +25,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.foreign_files import open_to_append, own_path, parse_json, whole_lines
+from orchestrator.home.foreign_files import parse_json, whole_lines
+from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.jobs.state import State
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.system.files import is_file, locked, replace_whole
 
 Identity = tuple[str, str, str, str]
+"""Sweep, kind, key and mix of a record (:attr:`Content.identity`)."""
 
 
 class JsonLinesTracker(Tracker):
@@ -33,8 +41,9 @@ class JsonLinesTracker(Tracker):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._written: dict[Identity, str] = {}
-        """Digest of the last line about each thing, in the first ``_bytes`` of the file."""
+        """Digest of the last line with each identity, in the first ``_bytes`` of the file."""
         self._bytes = 0
+        """Size of the file after the last call. Another size means that another process has written."""
 
     def begin(self, sweep: Content) -> None:
         with self._locked():
@@ -58,16 +67,17 @@ class JsonLinesTracker(Tracker):
             ended=answer.ended,
         )
         with self._locked():
-            # The digest has no files, but an answer is recorded again when its figures are drawn.
+            # A record's digest does not cover files, but an answer is recorded again once its figures are drawn.
             self._append(whole, state, " ".join([state, whole.digest, *sorted(whole.files)]))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Prevent other processes from writing, and read what they have written."""
+        """Prevent other processes from writing, and read the lines that they have written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with locked(_lock(self._path)):
                 path = own_path(self._path)
+                # Another process has written since the last call.
                 if (path.stat().st_size if path.exists() else 0) != self._bytes:
                     self._read(path)
                 yield
@@ -75,7 +85,7 @@ class JsonLinesTracker(Tracker):
             raise StoreError(f"the record {self._path}: {error}") from error
 
     def _read(self, path: Path) -> None:
-        """Read the file again, and remove an incomplete last line that a crash has left."""
+        """Read the file again, and remove an incomplete last line, which a crash left."""
         lines = whole_lines(path)
         self._bytes = sum(len(line) + 1 for line in lines)
         if path.exists():
@@ -84,7 +94,8 @@ class JsonLinesTracker(Tracker):
         self._written = dict(filter(None, map(_identity, lines)))
 
     def _append(self, record: Content, state: State, digest: str = "") -> None:
-        """Write a record, unless the last line about it has this digest already. Leave no part of a line."""
+        """Write a record, unless the last line with its identity has the same digest. After an error, leave no part of
+        the line."""
         digest = digest or f"{state} {record.digest}"
         if self._written.get(record.identity) == digest:
             return
@@ -129,7 +140,8 @@ def _values(record: Content, state: State) -> dict[str, Any]:
 
 
 def _identity(line: bytes) -> tuple[Identity, str] | None:
-    """Return what a line is about and its digest, or None if it is damaged: then the record is written again."""
+    """Return the identity and the digest of a line. Return None for a damaged line, so that the record is written
+    again."""
     try:
         values = parse_json(line)
         fields = [values[name] for name in ("sweep", "kind", "key", "mix", "digest")]

@@ -1,4 +1,4 @@
-"""MLflow's page of a store, served on a Unix socket that only this user can open."""
+"""Serves MLflow's page of a store on a Unix socket that only this user can open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.home.foreign_database import open_database
 from orchestrator.record.mlflow_store import Store, store_errors
-from orchestrator.record.mlflow_views import PREFIX, RUNS, TRANSITIONS, address_of
+from orchestrator.record.mlflow_views import RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of
 from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"
@@ -21,12 +21,10 @@ TRAINING = "workflowType=machine_learning"
 CHARTS = "compareRunsMode=CHART"
 """Selects charts instead of the table."""
 END_S = 5.0
-"""Seconds for MLflow's server to end by itself. On a busy machine it took more than a minute."""
-
-
-ALL = f"#/experiments?{TRAINING}"
-"""Address of the list of experiments, after that of MLflow's page."""
-# As MLflow's client returns them: without its trash, and the newest first.
+"""Seconds for MLflow's server to end after SIGTERM. On a busy machine it took more than a minute."""
+ALL_EXPERIMENTS = f"#/experiments?{TRAINING}"
+"""Fragment that the address of MLflow's page needs for the list of experiments."""
+# Like MLflow's client, skip the trash, and return the newest first.
 SWEEPS = """
     SELECT runs.experiment_id, runs.run_uuid, name.value
     FROM tags AS kind
@@ -43,23 +41,29 @@ VIEWS = "SELECT experiment_id, key FROM experiment_tags WHERE key IN (?, ?)"
 
 
 def places(store: Store, page: str) -> dict[str, dict[str, str]]:
-    """Return addresses on MLflow's page, whose own address is ``page``, by sweep id and by content.
+    """Return addresses below MLflow's page, by sweep id and by content.
 
-    They show the transitions and runs of all sweeps of the experiment, and the sweep's record. The store must be a
-    database, which is read without MLflow: importing MLflow takes longer than everything else that `ui` does until its
-    first page. Raises :class:`StoreError` if the database cannot be read.
+    They show the transitions and runs of all sweeps of the experiment, and the sweep's record. The database is read
+    without MLflow, because to import MLflow takes longer than all other work of `ui` until its first page.
+
+    Args:
+        store: A store with a database.
+        page: Address of MLflow's page.
+
+    Raises:
+        StoreError: If the database cannot be read.
     """
-    assert store.database is not None, "a server has a page of its own"
+    assert store.database is not None, "a server has its own page"
     with store_errors(store), open_database(store.database) as connection:
         tags_of: defaultdict[int, set[str]] = defaultdict(set)
-        for experiment, tag in connection.execute(VIEWS, [f"{PREFIX}{view}" for view in (TRANSITIONS, RUNS)]):
+        for experiment, tag in connection.execute(VIEWS, [f"{VIEW_TAG_PREFIX}{view}" for view in (TRANSITIONS, RUNS)]):
             tags_of[experiment].add(tag)
         sweeps = connection.execute(SWEEPS).fetchall()
     links = {}
     for experiment, run_id, sweep_id in sweeps:
         base = f"{page}#/experiments/{experiment}/runs"
         transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags_of[experiment])}"
-        # The oldest record comes last and counts if a sweep has several.
+        # If a sweep has several records, the oldest comes last and replaces the others here.
         links[sweep_id or ""] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
@@ -70,12 +74,16 @@ def places(store: Store, page: str) -> dict[str, dict[str, str]]:
 
 
 def serve(store: Store, socket: Path) -> int:
-    """Serve the page on a Unix socket until interrupted or terminated, and return the server's exit code (0 after an
-    interruption). MLflow lets every user open the socket, so its directory must belong to this user alone.
+    """Serve the page on a Unix socket until interrupted or terminated.
 
-    One worker with threads starts in a third of the time of MLflow's default of four. A separate process group makes
-    the server's children stop with it.
+    Args:
+        store: The store.
+        socket: Path of the socket. MLflow lets every user open it, so only this user may open its directory.
+
+    Returns:
+        The server's exit code, or 0 after an interruption.
     """
+    # One worker with threads starts in a third of the time of MLflow's default, four workers.
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--no-serve-artifacts"]
     command += ["--uvicorn-opts", f"--log-level=warning --uds={shlex.quote(str(socket))}"]
     settings = {name: value for name, value in os.environ.items() if not environment.is_foreign(name)} | {
@@ -83,12 +91,13 @@ def serve(store: Store, socket: Path) -> int:
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PYTHONSAFEPATH": "1",
-        "PYTHONWARNINGS": "ignore",  # of MLflow's own use of its libraries
+        "PYTHONWARNINGS": "ignore",  # MLflow itself uses its libraries in deprecated ways.
     }
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     server: subprocess.Popen[bytes] | None = None
     try:
-        # The web server always imports mlflow from its working directory first.
+        # The web server imports mlflow from its working directory first, so no other user may write that directory.
+        # In a separate process group, the server's children can be stopped with it.
         server = subprocess.Popen(command, env=settings, cwd=environment.private_directory(), start_new_session=True)
         return server.wait()
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
-"""Record in MLflow: one experiment per search space, and one run per sweep, which nests its runs and transitions.
+"""Writes the record to MLflow: an experiment per search space, with a run per sweep. The runs and transitions of a
+sweep are nested in its run.
 
-It uses only :class:`mlflow.MlflowClient`, because the fluent interface has one active run per process, shared by
-background threads and reused workers. Calls per record are few, since each costs a commit (5-40 ms on SQLite).
+Only :class:`mlflow.MlflowClient` is used. The fluent interface has one active run per process, which background threads
+and reused workers would share. There are few calls per record, because each costs a commit (5-40 ms on SQLite).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from orchestrator.home.foreign_files import open_plain, own_directory, own_file
+from orchestrator.home.safe_writing import open_plain, own_directory, own_file
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_store import (
     Store,
@@ -43,34 +44,36 @@ from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
-NOTE = "mlflow.note.content"
+NOTE_TAG = "mlflow.note.content"
 """Tag that MLflow's page shows as a description."""
-KIND = "mlflow.experimentKind"
+KIND_TAG = "mlflow.experimentKind"
 """Tag by which MLflow's page distinguishes training runs from traces of language models."""
-DIGEST = "digest"
+DIGEST_TAG = "digest"
+"""Tag with the digest of a nested record, by which equal records are recognized."""
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
+"""MLflow's status for each state in which a sweep ends."""
 METRICS_A_CALL = 900
-"""Metrics per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
+"""Maximum number of metrics per call. MLflow accepts 1000 items, at most 100 of them parameters and 100 tags."""
 PARAMS_A_CALL = 100
-"""Parameters per call."""
+"""Maximum number of parameters per call."""
 LONGEST_PARAM = 6000
 """Maximum number of characters of a parameter in MLflow."""
 LONGEST_TAG = 5000
 """Maximum number of characters of a tag in MLflow."""
 
 NestedRuns = dict[str, tuple[str, str]]
-"""Records that share an identity: MLflow run id to mix and digest. The digest of an incomplete record is ""."""
+"""Mix and digest of the records that share an identity, by MLflow's run id. An incomplete record has no digest ("")."""
 
 
 class MlflowTracker(Tracker):
-    """Records sweeps in an MLflow store, which it opens with the first record."""
+    """Records sweeps in an MLflow store. It opens the store at the first record."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         settle_client()
         self._experiments: dict[str, Experiment] = {}
         self._sweeps: dict[str, str] = {}
-        """MLflow runs by sweep id. Dropped after a failure, so that the store is read again."""
+        """Ids of MLflow runs by sweep id. An id is removed after a failure, so that the store is read again."""
         self._nested: dict[str, dict[tuple[str, str], NestedRuns]] = {}
         """Records in each sweep, by kind and key or mix."""
 
@@ -89,13 +92,13 @@ class MlflowTracker(Tracker):
             run_id = self._sweeps.get(sweep.sweep) or self._open(sweep).info.run_id
             end_ms = _ms(answer.ended)
             self._fill(answer, run_id, end_ms, end_ms)
-            tags = {**answer.tags, NOTE: answer.note}
+            tags = {**answer.tags, NOTE_TAG: answer.note}
             self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
             self._client.set_terminated(run_id, ENDINGS[state], end_ms)
 
     @contextmanager
     def _storing(self, sweep: Content) -> Iterator[None]:
-        """Turn errors into ``StoreError`` and forget the sweep's MLflow run after a failure."""
+        """Turn errors into ``StoreError``. After a failure, forget the id of the sweep's MLflow run."""
         try:
             with store_errors(self.store):
                 yield
@@ -104,12 +107,13 @@ class MlflowTracker(Tracker):
             raise
 
     def _open(self, sweep: Content) -> Run:
-        """Find the sweep's MLflow run or create it, which is then running. Complete and return it."""
+        """Find the sweep's MLflow run or create a running one. Add its missing content, and return it."""
         experiments = [self._experiment(sweep).experiment_id]
         condition = f"tags.sweep = '{sweep.sweep}'"
         runs = all_runs(self._client, experiments, condition)
         run = next((run for run in runs if run.data.tags.get("kind") == "sweep"), None)
-        if run is None:  # Its nested records name it as their parent, so a record in the trash comes back.
+        if run is None:
+            # Nested records name the sweep's run as their parent, so restore it from the trash instead of a new one.
             trashed = all_runs(self._client, experiments, f"{condition} and tags.kind = 'sweep'", ViewType.DELETED_ONLY)
             if run := next(iter(trashed), None):
                 self._client.restore_run(run.info.run_id)
@@ -118,7 +122,7 @@ class MlflowTracker(Tracker):
         self._fill(replace(sweep, params=missing), run.info.run_id, run.info.start_time, run.info.start_time)
         nested: dict[tuple[str, str], NestedRuns] = defaultdict(dict)
         for other in runs:
-            digest = other.data.tags.get(DIGEST, "") if other.info.status in ENDINGS.values() else ""
+            digest = other.data.tags.get(DIGEST_TAG, "") if other.info.status in ENDINGS.values() else ""
             nested[_identity(other.data.tags)][other.info.run_id] = other.data.params.get("mix", ""), digest
         self._sweeps[sweep.sweep] = run.info.run_id
         self._nested[sweep.sweep] = nested
@@ -126,28 +130,28 @@ class MlflowTracker(Tracker):
 
     def _keep(self, sweep: Content, record: Content) -> None:
         """Write a complete nested record, with its picture, unless the store has it. Delete other records with its
-        identity, except those of another arm that shares the run."""
+        identity, except records of another mix that shares the run."""
         parent = self._sweeps.get(sweep.sweep) or self._open(sweep).info.run_id
-        held = self._nested[sweep.sweep][_identity(record.tags)]
-        mine = record.params.get("mix", "")
-        same = next((run_id for run_id, (_, digest) in held.items() if digest == record.digest), "")
-        for other in [run_id for run_id, (mix, _) in held.items() if mix in ("", mine) and run_id != same]:
+        stored = self._nested[sweep.sweep][_identity(record.tags)]
+        own_mix = record.params.get("mix", "")
+        same = next((run_id for run_id, (_, digest) in stored.items() if digest == record.digest), "")
+        for other in [run_id for run_id, (mix, _) in stored.items() if mix in ("", own_mix) and run_id != same]:
             self._client.delete_run(other)
-            del held[other]
+            del stored[other]
         if not same:
             end_ms = _ms(record.ended)
             start_ms = end_ms - int(record.seconds * 1000)
-            same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST: record.digest}, start_ms).info.run_id
-            with tempfile.TemporaryDirectory() as place:
-                pictures = try_to_draw("a figure of the record", partial(record.draw, Path(place)), _warn_once)
+            same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST_TAG: record.digest}, start_ms).info.run_id
+            with tempfile.TemporaryDirectory() as directory:
+                pictures = try_to_draw("a figure of the record", partial(record.draw, Path(directory)), _warn_once)
                 files = {**(pictures or {}), **record.files}
                 self._fill(replace(record, files=files), same, start_ms, end_ms)
             failed = record.tags.get("status") == Status.FAILED
             self._client.set_terminated(same, "FAILED" if failed else "FINISHED", end_ms)
-        held[same] = mine, record.digest
+        stored[same] = own_mix, record.digest
 
     def _create(self, record: Content, tags: dict[str, str], start_ms: int) -> Run:
-        all_tags = {**record.tags, **tags, NOTE: record.note}
+        all_tags = {**record.tags, **tags, NOTE_TAG: record.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in all_tags.items()}
         return self._client.create_run(self._experiment(record).experiment_id, start_ms, shortened, record.name)
 
@@ -160,7 +164,8 @@ class MlflowTracker(Tracker):
         params = [Param(key, value[:LONGEST_PARAM]) for key, value in record.params.items()]
         while metrics or params:
             self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
-            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
+            metrics = metrics[METRICS_A_CALL:]
+            params = params[PARAMS_A_CALL:]
         if record.texts or record.files:
             with tempfile.TemporaryDirectory() as staged:
                 for name, text in record.texts.items():
@@ -170,20 +175,20 @@ class MlflowTracker(Tracker):
                     shutil.copyfile(path, Path(staged) / name)
                 if (files := self.store.files_of(record.group, run_id)) is None:
                     self._send(Path(staged), record.group, run_id)
-                else:  # MLflow would use the path that the home had when its experiment was created.
+                else:  # MLflow itself would use the path that the home had when its experiment was created.
                     _copy(Path(staged), own_directory(files, "artifacts"))
 
     def _send(self, staged: Path, experiment: str, run_id: str) -> None:
-        """Send files to a server. Raises :class:`StoreError` if they would go elsewhere."""
+        """Send files to a server. Raises :class:`StoreError` if MLflow would send them elsewhere."""
         address = self._client.get_run(run_id).info.artifact_uri
         if flaw := address_flaw(self.store, address):
             raise StoreError(
                 f"the MLflow store {self.store.shown}: the experiment {experiment} keeps its files at {address[:200]}, "
-                f"which {flaw}. Its creator chose that address: record in an experiment of your own (--set name=NAME), "
+                f"which {flaw}. Its creator chose that address: record in an experiment of yours (--set name=NAME), "
                 "and tell the server's administrator"
             )
-        place = get_artifact_repository(address, self.store.uri)
-        place.log_artifacts(str(staged))  # type: ignore[no-untyped-call]
+        repository = get_artifact_repository(address, self.store.uri)
+        repository.log_artifacts(str(staged))  # type: ignore[no-untyped-call]
 
     def _experiment(self, record: Content) -> Experiment:
         """Return the experiment of a record's group. Create it, or restore it from MLflow's trash, if necessary."""
@@ -191,9 +196,9 @@ class MlflowTracker(Tracker):
         if name not in self._experiments:
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
-                # The first record of a group is always a sweep's. If another sweep creates the experiment first, the
-                # recorder tries again.
-                tags = {NOTE: record.tags.get("question", ""), KIND: "custom_model_development"}
+                # The first record of a group is always a sweep's, so it has the tags. If another sweep creates the
+                # experiment first, this call fails, and the recorder tries again.
+                tags = {NOTE_TAG: record.tags.get("question", ""), KIND_TAG: "custom_model_development"}
                 experiment = self._client.get_experiment(
                     self._client.create_experiment(name, self.store.location_of(name), tags)
                 )
@@ -208,14 +213,16 @@ class MlflowTracker(Tracker):
     def _client(self) -> MlflowClient:
         hush()
         if self.store.database is not None:
-            check(self.store)  # MLflow itself retries a damaged file for hours.
+            check(self.store)  # MLflow itself would retry a damaged file for hours.
             make_database(self.store.database)
         return MlflowClient(self.store.uri)
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
-    """Delete a sweep's records and artifacts permanently, and return the number of records. A server only moves records
-    to MLflow's trash, where they stay without artifacts until `mlflow gc`."""
+    """Delete a sweep's records and artifacts permanently, and return the number of records.
+
+    A server only moves records to MLflow's trash, where they stay without artifacts until `mlflow gc`.
+    """
     if store.database is not None and not store.database.is_file():
         return 0
     with store_errors(store):
@@ -224,25 +231,25 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         if known is None:
             return 0
         runs = all_runs(client, [known.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL)
-        # What `mlflow gc` does for one run. The command would empty the whole trash of experiments.
-        for_good = getattr(client._tracking_client.store, "_hard_delete_run", None)
+        # The method that `mlflow gc` calls for one run. The command itself would empty the whole trash of experiments.
+        delete_permanently = getattr(client._tracking_client.store, "_hard_delete_run", None)
         for run in runs:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
-            if (place := store.files_of(experiment, run.info.run_id)) is not None:
-                remove_tree(place)
+            if (directory := store.files_of(experiment, run.info.run_id)) is not None:
+                remove_tree(directory)
             elif flaw := address_flaw(store, run.info.artifact_uri):
                 _warn_once(f"the files at {run.info.artifact_uri[:200]} stay: that address {flaw}")
             else:
                 files = get_artifact_repository(run.info.artifact_uri, store.uri)
                 files.delete_artifacts()  # type: ignore[no-untyped-call]
-            if for_good is not None:
-                for_good(run.info.run_id)
+            if delete_permanently is not None:
+                delete_permanently(run.info.run_id)
         return len(runs)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy files into a directory of artifacts, and do not write through links there."""
+    """Copy files into a directory of artifacts. Do not write through links there."""
     for path in sorted(source.rglob("*")):
         inner = path.relative_to(source)
         own_directory(target, *inner.parts[:-1])
@@ -255,12 +262,12 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
-    """Return the kind of a nested record, and the key of its run or its mix."""
+    """Return the kind of a nested record, and the key of its run or, for a transition, its mix."""
     return tags.get("kind", ""), tags.get("run_key") or tags.get("mix", "")
 
 
 def _views(record: Content) -> dict[str, str]:
-    """Return the views of a sweep's experiment, none for a list of jobs."""
+    """Return the views of a sweep's experiment. A list of jobs has none."""
     axis = record.params.get("size_axis")
     target = record.params.get("target")
     return {} if axis is None or target is None else views(mlflow_name(axis), mlflow_name(target))

@@ -1,4 +1,4 @@
-"""Outcomes, settings and names as they occur in every record."""
+"""Outcomes, settings and names in the form that every record uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.report.rows import MEASURE
 from orchestrator.space.settings import flatten, plain_value
 from trainables.base import Outcome
 
-LONGEST_NAME = 250
+LONGEST_METRIC_NAME = 250
 """Longest name of a metric or parameter in MLflow."""
 
 
@@ -31,17 +31,17 @@ def curve_samples(outcome: Outcome) -> list[Sample]:
 
 def mlflow_name(text: str) -> str:
     """Return a name that MLflow accepts for a metric or parameter: ``add.prod`` for ``add+prod``."""
-    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_NAME]
+    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))[:LONGEST_METRIC_NAME]
 
 
 def with_settings(identity: Mapping[str, str], resolved: Any) -> dict[str, str]:
-    """Return ``identity`` with the settings of a sweep, a run or a recipe by dotted name. A setting with the name of
-    another parameter becomes ``settings.NAME``."""
+    """Return ``identity`` and the settings of a sweep, a run or a recipe by their dotted names. If ``identity`` already
+    uses a setting's name, the setting becomes ``settings.NAME``."""
     settings = {key: str(value) for key, value in flatten(plain_value(resolved)).items()}
     named = {f"settings.{key}" if key in identity else key: value for key, value in settings.items()}
     return {mlflow_name(key): value for key, value in {**identity, **named}.items()}
 
 
 def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Return the samples without values that charts cannot show, such as the last losses of a diverged run."""
+    """Return the samples with finite values. Charts cannot show others, such as the last losses of a diverged run."""
     return tuple(sample for sample in samples if math.isfinite(sample.value))

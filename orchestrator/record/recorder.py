@@ -1,4 +1,4 @@
-"""Thread that writes a sweep's records."""
+"""Writes a sweep's records in a separate thread."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RETRY_S = 30.0
 class Recorder:
     """Writes records in order in a separate thread, so that the sweep never waits for the store.
 
-    A record that cannot be written is retried every :data:`RETRY_S` seconds while later records wait, and
-    :attr:`warning` has the reason. All records are also in the sweep's log: if some remain when the recorder closes, a
-    resumed sweep or `sync` writes them. ``open_tracker`` is called in the thread with the first record.
+    If a record cannot be written, the recorder tries again every :data:`RETRY_S` seconds. Later records wait, and
+    :attr:`warning` has the reason. All records are also in the sweep's journal: if some are not written when the
+    recorder closes, a resumed sweep or `sync` writes them. The thread calls ``open_tracker`` for the first record.
     """
 
     def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
@@ -32,7 +32,7 @@ class Recorder:
         self._thread.start()
 
     def put(self, call: Callable[[Tracker], None]) -> None:
-        """Call a function with the tracker, after all others before it, and again until it succeeds."""
+        """Call a function with the tracker, after all earlier functions. Repeat the call until it succeeds."""
         with self._changed:
             if self._closed:
                 raise RuntimeError("the recorder is closed")
@@ -47,12 +47,13 @@ class Recorder:
 
     @property
     def warning(self) -> str:
-        """Why records are waiting, or "" if the store works."""
+        """Why records are waiting. Empty if the store works."""
         with self._changed:
             return f"{self._failure}; records waiting: {len(self._calls)}" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
-        """Write waiting records for at most ``timeout_s`` seconds, retrying once. Return the number left."""
+        """Write waiting records for at most ``timeout_s`` seconds, and stop at the first failure. Return the number of
+        records that were not written."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -64,7 +65,7 @@ class Recorder:
             try:
                 self._tracker = self._tracker or self._open()
                 call(self._tracker)
-            except Exception as error:  # noqa: BLE001 - not swallowed: `warning` states it, and `sync` raises it
+            except Exception as error:  # noqa: BLE001 - not lost: `warning` reports it, and `sync` raises it
                 known = isinstance(error, StoreError)
                 with self._changed:
                     self._failure = str(error) if known else f"recording failed: {type(error).__name__}: {error}"

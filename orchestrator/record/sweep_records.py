@@ -1,4 +1,4 @@
-"""What a tracker keeps of a sweep: its question, its runs and its answer."""
+"""Records of a sweep: its question, its runs and its answer."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from orchestrator.report.answer import Answer
 from orchestrator.space.runs import Run
 
 Put = Callable[[Callable[[Tracker], None]], None]
-"""Passes a tracker to a function, at once or later in another thread."""
+"""Calls a function with a tracker, at once or later in another thread."""
 
 
 class SweepRecords:
-    """Makes the records of a sweep when the tracker is ready for them, because that reads the home."""
+    """Makes the records of a sweep. It makes a record only when the tracker is ready, because that reads the home."""
 
     def __init__(self, sweep: Sweep, put: Put) -> None:
         self._sweep = sweep
         self._put = put
         self._own: Content | None = None
         self._ended = ""
-        """End of the sweep's last run, which replays do not change, or "" before the first."""
+        """End of the sweep's last run, which replays do not change. Empty before the first run ends."""
 
     def begin(self) -> None:
-        """Record that the sweep is running, also after an interruption."""
+        """Record that the sweep is running, at its start or after an interruption."""
         self._put(lambda tracker: tracker.begin(self._record()))
 
     def run_ended(self, run: Run) -> None:
-        """Record a run that ended, with its files. Skip it if another sweep of this home trained it, because that sweep
-        has the record, unless this sweep records weights."""
+        """Record a run that ended, with its files.
+
+        Skip a run that another sweep of this home trained, because that sweep has the record. But if this sweep records
+        weights, record the run again.
+        """
         self._put(lambda tracker: self._keep_run(tracker, run))
 
     def end(self, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
-        """Record the answer, in place of an earlier one."""
+        """Record the answer, and replace an earlier answer."""
         self._put(lambda tracker: self._keep_answer(tracker, answer, state, files))
 
     def _record(self) -> Content:
@@ -46,6 +49,7 @@ class SweepRecords:
 
     def _keep_run(self, tracker: Tracker, run: Run) -> None:
         sweep = self._sweep
+        # Runs may be passed in any order, and times may have different offsets from UTC.
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
         owner = run.trained_for
         is_elsewhere = owner not in ("", sweep.id) and sweep.files.home.sweep(owner).directory.is_dir()

@@ -1,4 +1,4 @@
-"""Updates a record from the logs after an outage, or fills a new store from them."""
+"""Updates a record from the journals after an outage, or fills a new store from them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.history.sweeps import FIGURE, REPORT, Sweep, UnreadableError, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.ownership import check_own
 from orchestrator.record.choice import opener
 from orchestrator.record.mlflow_store import (
     ARTIFACTS,
-    VARIABLE,
+    URI_VARIABLE,
     check,
     check_owner,
     choose,
@@ -29,13 +30,16 @@ from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
 from orchestrator.system.text import counted
 
-FORMER = "former-store-"
+FORMER_STORE_PREFIX = "former-store-"
 """Prefix of the directory to which an old store is moved."""
 
 
 def sync(root: Path, console: Console, record: str = "mlflow") -> None:
-    """Record all sweeps of a home that are not running, except complete records. Raises :class:`SweepError` if the
-    store fails, and at the end if some sweeps could not be read or recorded."""
+    """Write the missing records of all sweeps of a home that are not running.
+
+    Raises:
+        SweepError: If the store fails. Also at the end if some sweeps could not be read or recorded.
+    """
     home = _home(root)
     tracker = opener(record, home.root)()
     shown = choose(home.root).shown if record == "mlflow" else home.root / LINES
@@ -50,6 +54,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
             troubles.append(str(error))
             continue
         try:
+            # Under the sweep's lock, so that no driver starts and records it at the same time.
             with home.sweep(sweep_id).driving():
                 count = _replay(sweep, tracker, console)
         except StoreError as error:
@@ -63,20 +68,24 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
 
 
 def rebuild(root: Path, console: Console) -> None:
-    """Rebuild the store of a home from its logs, and move the old store aside, damaged or not. Raises
-    :class:`UserError` if there is no sweep, if a sweep is running, or if the record is on a server."""
+    """Rebuild the store of a home from its journals. Move the old store aside, whether it is damaged or not.
+
+    Raises:
+        UserError: If there is no sweep, if a sweep is running, or if the record is not in the home.
+    """
     home = _home(root)
     store = choose(home.root)
     if store.database != home.root / DATABASE:
         raise UserError(
-            f"--rebuild rebuilds the store in {home.root}, but {VARIABLE} is {store.shown}. Start it with "
+            f"--rebuild rebuilds the store in {home.root}, but {URI_VARIABLE} is {store.shown}. Start it with "
             "an empty database and run `sync`, or unset the variable."
         )
     check_owner(store)
     for sweep_id in home.sweep_ids():
         home.sweep(sweep_id).check_free()
+    # The database may have files next to it with changes that it does not contain yet.
     if old := [*home.root.glob(f"{DATABASE}*"), *home.root.glob(ARTIFACTS)]:
-        aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
+        aside = Path(tempfile.mkdtemp(prefix=FORMER_STORE_PREFIX, dir=home.root))
         for path in old:
             path.rename(aside / path.name)
         console.out(f"the old store was moved to {aside}; delete it when you no longer need it", highlight=False)
@@ -92,7 +101,7 @@ def _home(root: Path) -> Home:
 
 
 def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
-    """Pass a sweep's whole log to the tracker, and return the number of its runs."""
+    """Pass a sweep's whole journal to the tracker, and return the number of its runs."""
     memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
@@ -102,15 +111,19 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
         records.run_ended(run)
     answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
     directory = sweep.files.directory
-    files = [*sorted(directory.glob(f"{Path(FIGURE).stem}.*")), *directory.glob(REPORT)]
+    files = [*sorted(directory.glob(f"{Path(FIGURE_FILE).stem}.*")), *directory.glob(REPORT_FILE)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
     records.end(answered, memory.state, files)
     return len(memory.ended)
 
 
 def try_store(home: Path) -> tuple[str, float]:
-    """Return the name of a home's store, and the seconds to read it or, if it has no database yet, to write a record to
-    a temporary one. Raises as :func:`orchestrator.record.mlflow_store.check`."""
+    """Return the name of a home's store, and the seconds to read it. If the home has no database yet, they are the
+    seconds to write a record to a temporary database.
+
+    Raises:
+        StoreError: If the store does not respond, or if another user could replace its database.
+    """
     store = choose(home)
     check_owner(store)
     begun = time.perf_counter()

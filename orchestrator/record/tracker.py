@@ -1,4 +1,4 @@
-"""Contract of a tracker, which keeps records for people and their tools, and the records themselves."""
+"""Contract of a tracker, which stores records for people and their tools, and the form of the records."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Content:
     Attributes:
         tags: Text by name. Every record has ``kind`` (``sweep``, ``run`` or ``transition``) and ``sweep``, but an
             answer (:meth:`Tracker.end`) has neither. ``status`` is ``failed`` for a failed run.
-        params: What the recorded work was given, as text by name.
+        params: Inputs of the recorded work, as text by name.
         samples: Finite numbers.
         note: A description in Markdown.
         texts: Artifacts by name, as text.
-        files: Artifacts by name, which may have a folder (``probes/NAME.npz``), as files that exist while the record is
-            written.
+        files: Artifacts by name, as paths of files that exist while the record is written. A name may have a folder
+            (``probes/NAME.npz``).
         seconds: Duration of the recorded work.
         ended: End of the recorded work (ISO 8601, UTC). In the record of a sweep itself, it is the start of the sweep.
-        group: Name of what the sweep belongs to, such as its search space.
-        draw: Draws pictures in a directory, and returns their paths by name. They are also artifacts, but optional: a
-            tracker need not call it. It takes long, so a tracker calls it only for a record that it writes. It may
-            raise any exception: then the record is kept without pictures
+        group: Name of the group to which the sweep belongs, usually its search space.
+        draw: Function that draws pictures in a directory, and returns their paths by name. Pictures are artifacts, but
+            optional, so a tracker need not call it. It takes long, so a tracker calls it only for a record that it
+            writes. If it raises an exception, the record is stored without pictures
             (:func:`orchestrator.report.drawing.try_to_draw`).
     """
 
@@ -75,28 +75,29 @@ class Content:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What the record is about: sweep, kind, key of the run or "", and mix or ""."""
+        """Sweep, kind, key of the run and mix. The last two are empty for records that do not have them."""
         kind = self.tags["kind"]
         mix = "" if kind == "sweep" else self.tags.get("mix") or self.params.get("mix", "")
         return self.sweep, kind, self.tags.get("run_key", ""), mix
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the record without its note, times and pictures. A record with an equal digest is not written
-        again."""
+        """Hash of the record without its note, times and pictures. A tracker does not write a record again if the store
+        has one with this digest."""
         samples = [(sample.name, sample.value, sample.step, sample.progress) for sample in self.samples]
         parts: list[object] = [self.name, self.tags, self.params, samples, self.texts]
-        # A run keeps its own arrays, but a probe may be repeated. Records without such arrays keep their digest.
+        # A run's own arrays never change, but a probe may be repeated. Older records without such arrays keep their
+        # digest.
         probed = {name: path.read_bytes() for name, path in self.files.items() if name.startswith(PROBES)}
         parts += [{name: hashlib.sha256(array).hexdigest() for name, array in probed.items()}] if probed else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class Tracker(ABC):
-    """Keeps records of sweeps in a store. The sweep itself never reads them: everything can be recorded again from the
-    home, so a tracker is replayed after a crash, an outage or a loss.
+    """Stores records of sweeps. The sweep itself never reads them. Everything can be recorded again from the home, so
+    the calls of a tracker are repeated after a crash, an outage or a loss.
 
-    A sweep has a record of its own (``sweep``, an argument of every method) and any number of others.
+    A sweep has one record about itself (``sweep``, an argument of every method) and any number of other records.
 
     1. *Keep before you return.* When a method returns, another process finds the record in the store, with its name,
        group, note, start and end, and with every parameter, tag, text, file and sample. Each sample keeps its step;
@@ -105,16 +106,17 @@ class Tracker(ABC):
     2. *Write a record once.* If the store has a record with this identity (:attr:`Content.identity`) and digest, do not
        write it again, even if another object or process wrote it. Its note, times and files stay as they were.
        Demand 5 has an exception.
-    3. *Replace what has changed.* A record replaces one with the same identity and another digest: readers find only
-       the later. Identities differ if only the mix differs, because two mixes may share a run.
+    3. *Replace changed records.* A record replaces an earlier record with the same identity and another digest, so
+       readers find only the later record. Records that differ only in the mix have different identities, because two
+       mixes may share a run.
     4. *Take any order.* ``keep`` and ``end`` may come without ``begin``, for example if another process called it. If
        the store does not have the sweep, they record it first, ``keep`` as running. Several sweeps, each in its own
        process, may share a store and write at the same time.
     5. *Follow the state.* A record of ``keep`` is finished, or failed if its tag ``status`` is ``failed``. The sweep's
        own record is running after ``begin``. After ``end``, it has the given state, the additions of the answer, and
        still its start. ``begin`` and ``end`` may be called again, and the last call counts; ``keep`` leaves the state
-       of a known sweep as it is. Here, an equal digest does not mean that the store is up to date: the state may have
-       changed, and ``end`` is called again with the same answer to add its figures once they are drawn. Between
+       of a known sweep as it is. Here, an equal digest does not mean that the store is up to date. The state may have
+       changed, or ``end`` is called again with the same answer to add figures that are now drawn. Between
        ``begin`` and the next ``end``, the store may have the earlier answer or none.
     6. *Fail with* ``StoreError``. Its message names the store and the reason, without passwords. Afterwards, readers
        find no half-written record, and the same call, repeated with this object or another, completes the record.
@@ -122,8 +124,8 @@ class Tracker(ABC):
     One thread uses the object. ``Content`` and its files come from this program. The store may contain data that other
     users wrote, so check them when you read them.
 
-    The suite tests/record/suite.py checks these demands on any tracker. ``json_lines.py`` is a complete one in a file,
-    and ``tests/record/csv_files.py`` a shorter one in several.
+    The suite ``tests/record/suite.py`` checks these demands on any tracker. ``json_lines.py`` is a complete tracker
+    with one file, and ``tests/record/csv_files.py`` a shorter tracker with several files.
     """
 
     @abstractmethod
@@ -140,8 +142,8 @@ class Tracker(ABC):
 
         Args:
             sweep: The sweep's own record, as for :meth:`begin`.
-            answer: Additions to that record, not a record by itself. Its tags replace those of the same names, its note
-                replaces the sweep's, its texts and files are added, and its ``ended`` is the end of the sweep. It has
-                no parameters or samples, and its name is not used.
+            answer: Additions to that record. It is not a separate record. Its tags replace tags of the same names, its
+                note replaces the sweep's note, its texts and files are added, and its ``ended`` is the end of the
+                sweep. It has no parameters or samples, and its name is not used.
             state: State of the sweep from now on.
         """

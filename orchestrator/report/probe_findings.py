@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.history.sweeps import failures
-from orchestrator.home.run_files import numbers_of, read_results
+from orchestrator.home.run_files import failed_probes, numbers_of, read_results
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.sentences.explanation import Paragraph
 from orchestrator.report.sentences.transitions import called
@@ -131,8 +130,9 @@ def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
 def probe_notes(spec: SweepSpec, runs: Sequence[Run]) -> list[str]:
     """Return a sentence per failed probe, with the first reason, and a sentence about missing probes."""
     failed: dict[str, list[str]] = {}
-    for _, result in failures(runs):
-        failed.setdefault(result.name, []).append(result.reason)
+    for run in runs:
+        for result in failed_probes(run.outcome, run.directory):
+            failed.setdefault(result.name, []).append(result.reason)
     sentences = [
         f"The probe {name} failed on {counted(len(reasons), 'run')} ({reasons[0]}); `logs RUN` shows the whole error."
         for name, reasons in sorted(failed.items())

@@ -1,8 +1,8 @@
-"""Access to the pages: only a browser that has opened the address with the token may read them, as for Jupyter.
+"""Access to the pages. As with Jupyter, only a browser that has opened the address with the token may read them.
 
 All secrets are new at each start, so that an old address or cookie is useless to a program that takes the port later.
-Cookies are sent to every port of a host. Therefore, the cookie belongs to a secret folder of the address, so that
-the browser does not send it to a server of another user on another port.
+Browsers send cookies to every port of a host. So the cookie is limited to a secret folder of the address, and the
+browser does not send it to another user's server on another port.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 from orchestrator.system.errors import UserError
 
 COOKIE = "orchestrator"
+"""Name of the cookie."""
 PARAMETER = "token"
 """Parameter of the first address that contains the token."""
 
@@ -29,7 +30,7 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """The secrets of one server: the token of its first address, and the folder and cookie after the first visit."""
+    """The secrets of one server: the token in its printed address, and the folder and cookie after the first visit."""
 
     token: str = field(default_factory=_secret)
     folder: str = field(default_factory=_secret)
@@ -51,9 +52,10 @@ class Access:
         return path == "/" and len(given) == 1 and _same(given[0], self.token)
 
     def inside(self, path: str, cookies: str) -> str | None:
-        """Return a path below :attr:`root` if the request has the cookie, otherwise None."""
+        """Return the part of a path below :attr:`root`. Return None if the path is elsewhere, or if the request lacks
+        the cookie."""
         folder, slash, rest = path.removeprefix("/").partition("/")
-        # Programs at other ports of this host may set cookies of any content, also of this name.
+        # Programs at other ports of this host may set any cookies, even with this name.
         pairs = [pair.strip().partition("=") for pair in cookies.split(";")]
         is_known = any(_same(value, self.cookie) for name, _, value in pairs if name == COOKIE)
         return rest if slash and _same(folder, self.folder) and is_known else None
@@ -66,7 +68,7 @@ def _same(given: str, secret: str) -> bool:
 
 @contextmanager
 def kept_address(home: Path, port: int, address: str) -> Iterator[Path]:
-    """Keep a server's address, which contains the token, in a file of the home that only this user can read. Remove
+    """Store a server's address, which contains the token, in a file of the home that only this user can read. Remove
     the file after the block. Raises :class:`UserError` if the file cannot be written."""
     path = home / f".ui-{port}.url"
     try:
@@ -74,7 +76,7 @@ def kept_address(home: Path, port: int, address: str) -> Iterator[Path]:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
             file.write(f"{address}\n")
     except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): name a --home that can be written") from error
+        raise UserError(f"{path} cannot be written ({error.strerror}): choose a --home that can be written") from error
     try:
         yield path
     finally:

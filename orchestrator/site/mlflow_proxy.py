@@ -1,4 +1,4 @@
-"""MLflow's page behind this program's server, which passes on requests that read or annotate the record.
+"""Passes requests from this program's server on to MLflow's server, if they read or annotate the record.
 
 MLflow has no login here. It listens on a Unix socket that only this user can open.
 """
@@ -12,47 +12,49 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
-ANSWER_S = 120.0
-"""Seconds to wait for MLflow."""
-MOST_BYTES = 1 << 20
-"""Maximum length of a request's body. Queries and annotations are short."""
+MLFLOW_ANSWER_S = 120.0
+"""Seconds to wait for an answer from MLflow."""
+LONGEST_BODY = 1 << 20
+"""Maximum number of bytes of a request's body. Queries and annotations are short."""
 READS = re.compile(
     r"graphql|ajax-api/\d\.0/mlflow/(runs|experiments|logged-models|datasets|traces|registered-models|model-versions"
     r")/(search[a-z-]*|metrics|batchGetInfos)"
 )
-"""Queries that MLflow's page sends with POST. Without their last part, some of these addresses create a record."""
+"""Pattern of the queries that MLflow's page sends with POST. Without their last part, some of these addresses create a
+record."""
 ANNOTATES = re.compile(
     r"ajax-api/2\.0/mlflow/("
     r"runs/(update|delete|restore|set-tag|delete-tag)"
     r"|experiments/(update|delete|restore|set-experiment-tag|delete-experiment-tag))"
 )
-"""Changes of names, notes and tags, and MLflow's trash. No other change is passed on: a new experiment could name any
-folder of this user as the place of its files, and uploads could then write there."""
-PASSED = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since", "range")
-"""Headers of a request that MLflow receives. ``Origin`` is missing, so MLflow never allows another origin."""
-RETURNED = (
+"""Pattern of requests that change names, notes and tags, or use MLflow's trash. No other change is passed on: a new
+experiment could choose any folder of this user for its files, and uploads could then write there."""
+PASSED_HEADERS = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since", "range")
+"""Headers of a request that MLflow receives. It does not receive ``Origin``, so it never allows another origin."""
+RETURNED_HEADERS = (
     *("content-type", "content-length", "content-encoding", "content-disposition", "content-range"),
     *("cache-control", "etag", "last-modified"),
 )
 """Headers of MLflow's answer that the browser receives."""
-PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
-"""Pattern of paths. MLflow would also decode ``%67et-artifact``, and skip doubled slashes."""
+REQUEST_PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
+"""Pattern of allowed paths. MLflow would also decode ``%67et-artifact`` and skip doubled slashes, so other spellings
+could pass the patterns below."""
 FILES = re.compile(r"get-artifact|ajax-api/2\.0/mlflow/artifacts/list")
-"""Addresses of files of a run."""
+"""Pattern of the addresses of a run's files."""
 QUERY = re.compile(r"[!-~]*")
-"""Pattern of queries. Browsers encode all other characters."""
+"""Pattern of allowed queries. Browsers encode all other characters."""
 REFUSED = re.compile(
     r".*artifact.*|.*/traces/(get|batchGet)|.*/gateway-proxy|.*/get-download-uri|.*/assistant/(providers|sessions)/.*"
 )
-"""Other addresses that open files or connections of any place that the record names, or start programs. Sweeps record
-no such things."""
+"""Pattern of other addresses that open any file or connection that the record names, or that start programs. Sweeps do
+not record such things."""
 PAGES = re.compile(r"(static-files/.*)?")
-"""MLflow's own pages and scripts. Everything else is data, so the browser must not run it as a page."""
+"""Pattern of the addresses of MLflow's own pages and scripts. The browser must not run anything else: it is data."""
 
 
 class _UnixConnection(HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=ANSWER_S)
+        super().__init__("localhost", timeout=MLFLOW_ANSWER_S)
         self._path = path
 
     def connect(self) -> None:
@@ -63,7 +65,8 @@ class _UnixConnection(HTTPConnection):
 
 @dataclass(frozen=True)
 class MlflowPage:
-    """MLflow's server at a Unix socket. It is not asked for files if the record names some outside its home."""
+    """MLflow's server at a Unix socket. ``has_files`` is False if the record names files outside its home. Then no
+    request for a file is passed on."""
 
     socket: Path
     has_files: bool = True
@@ -71,9 +74,9 @@ class MlflowPage:
     def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> HTTPResponse | None:
-        """Return MLflow's answer, or None while it starts."""
+        """Return MLflow's answer, or None if MLflow is still starting."""
         connection = _UnixConnection(self.socket)
-        passed = {name: value for name, value in headers.items() if name.lower() in PASSED}
+        passed = {name: value for name, value in headers.items() if name.lower() in PASSED_HEADERS}
         try:
             connection.request(method, f"/{path}{'?' if query else ''}{query}", body or None, passed)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -84,7 +87,7 @@ class MlflowPage:
 
 def is_allowed(method: str, path: str, query: str) -> bool:
     """Return True for a request that MLflow may receive."""
-    if not (PATH.fullmatch(path) and QUERY.fullmatch(query)):
+    if not (REQUEST_PATH.fullmatch(path) and QUERY.fullmatch(query)):
         return False
     if method == "GET":
         return bool(FILES.fullmatch(path)) or not REFUSED.fullmatch(path)

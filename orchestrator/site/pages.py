@@ -1,4 +1,4 @@
-"""The pages of a home: all sweeps, and a report of each. Unchanged sweeps are read and drawn only once."""
+"""The pages of a home: all sweeps, and a report of each sweep. Unchanged sweeps are read and drawn only once."""
 
 from __future__ import annotations
 
@@ -36,19 +36,25 @@ HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
-SHOWN = 30
-"""Number of sweeps with answer and figure. A figure takes half a second, so older sweeps only have links."""
+"""Legend of the page of all sweeps."""
+MOST_SWEEPS_SHOWN = 30
+"""Number of sweeps that are shown with answer and figure. A figure takes half a second, so older sweeps have only
+links."""
 MOST_COMPARED = 12
 """Maximum number of sweeps to compare on a page."""
-
-
 Links = Callable[[], Mapping[str, Mapping[str, str]]]
-"""Returns each sweep's addresses in the record, by sweep id and name. Raises :class:`StoreError`."""
+"""Function that returns each sweep's addresses in the record, by sweep id and name. Raises :class:`StoreError`."""
 Made = TypeVar("Made")
 
 
 class SweepPages:
-    """Reads a home for its pages, in one thread at a time. ``record`` is the address of MLflow's page, or ""."""
+    """Makes the pages of a home. Only one thread at a time may call it.
+
+    Args:
+        home: The home.
+        links: Function that returns each sweep's addresses in the record.
+        record: Address of MLflow's page. Empty if there is none.
+    """
 
     def __init__(self, home: Home, links: Links = dict, record: str = "") -> None:
         self.home = home
@@ -57,7 +63,7 @@ class SweepPages:
         self._cache: dict[tuple[str, str], tuple[object, Any]] = {}
         """Signature and result by kind and sweep."""
         self._mark = secrets.token_hex(16)
-        """Text in the place of the nonce in kept reports. Nothing in a home can contain it."""
+        """Text instead of the nonce in cached reports. It is random, so nothing in a home can contain it."""
 
     def index(self, nonce: str = "") -> str:
         """Return the page of all sweeps. Its script has this ``nonce``."""
@@ -68,8 +74,8 @@ class SweepPages:
             links = {}
             notes = [f"MLflow's record cannot be read: {error}"]
         entries = [
-            self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
-            for place, sweep_id in enumerate(self.home.sweep_ids())
+            self._entry(sweep_id, links.get(sweep_id, {}), index < MOST_SWEEPS_SHOWN)
+            for index, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
         axes = spans(entry["summary"] for entry in entries if entry["summary"])
@@ -90,8 +96,15 @@ class SweepPages:
         )
 
     def report(self, sweep_id: str, nonce: str = "") -> str:
-        """Return the report of a sweep: of an unreadable one, a page around the file from its end. The scripts of the
-        page have this ``nonce``. Raises :class:`UserError` if the sweep is missing, or unreadable without a report."""
+        """Return the report of a sweep. For an unreadable sweep, return a page around the report from the sweep's end.
+
+        Args:
+            sweep_id: The sweep's id.
+            nonce: Text that allows the page's scripts to run.
+
+        Raises:
+            UserError: If the sweep is missing, or if it is unreadable and has no report.
+        """
         if sweep_id in self.home.sweep_ids():
             unread = self._stored(sweep_id)
             if isinstance(unread, UnreadableError) and unread.report is not None:
@@ -108,8 +121,8 @@ class SweepPages:
         return page.replace(self._mark, nonce)
 
     def stored_report(self, sweep_id: str) -> str:
-        """Return the file from the end of an unreadable sweep. Its author may be anyone, so serve it in a sandbox.
-        Raises :class:`UserError` if there is none."""
+        """Return the report from the end of an unreadable sweep. Serve it in a sandbox, because anyone may have written
+        it. Raises :class:`UserError` if there is no report."""
         unread = self._stored(sweep_id) if sweep_id in self.home.sweep_ids() else None
         if not isinstance(unread, UnreadableError) or unread.report is None:
             raise UserError(f"{self.home.root} has no stored report of {sweep_id!r}")
@@ -119,16 +132,22 @@ class SweepPages:
             raise UserError(f"the report of {sweep_id} cannot be read: {error}") from error
 
     def figure(self, sweep_id: str, *, narrow: bool) -> str:
-        """Return the figure of a sweep as SVG without its question. Raises :class:`UserError` as :meth:`report`.
+        """Return the figure of a sweep as SVG without its question.
 
-        ``narrow`` is for small screens. Several recipes do not fit into a narrow figure, so theirs stays wide.
+        Args:
+            sweep_id: The sweep's id.
+            narrow: True for small screens. A figure with several recipes stays wide, because it would not fit.
+
+        Raises:
+            UserError: If the sweep is missing or unreadable.
         """
         stored = self._readable(sweep_id)
         width_in = PHONE_IN if narrow and not stored.answer.recipes else WIDTH_IN
         return self._once(f"figure {width_in}", sweep_id, lambda: _figure(stored, width_in))
 
     def compare(self, ids: Sequence[str]) -> str:
-        """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two, or too many."""
+        """Return the page that compares several sweeps. Raises :class:`UserError` for fewer than two or too many
+        sweeps."""
         chosen = list(dict.fromkeys(ids))
         if not 2 <= len(chosen) <= MOST_COMPARED:
             raise UserError(f"{len(chosen)} sweeps are selected: select 2 to {MOST_COMPARED} on the page of all sweeps")
@@ -148,18 +167,19 @@ class SweepPages:
         )
 
     def _once(self, kind: str, sweep_id: str, make: Callable[[], Made], *, probed_at: int = 0) -> Made:
-        """Return the result of ``make``, which is called again only if the sweep or its probes have changed."""
+        """Return the result of ``make``. Call ``make`` again only if the sweep or its probes have changed."""
         files = self.home.sweep(sweep_id)
         try:
             written = [(path.name, path.stat()) for path in (files.journal, files.spec) if path.is_file()]
             driven = files.is_driven()
         except OSError:
-            return make()  # It cannot be read now, such as without permission, and reports that itself.
+            return make()  # The sweep cannot be read now, for example without permission. `make` reports that.
         changes = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in written]
         signature = changes, probed_at, driven
         if (cached := self._cache.get((kind, sweep_id))) is None or cached[0] != signature:
             cached = (signature, make())
-            if not isinstance(cached[1], UnreadableError):  # Its cause may end without a change of the sweep's files.
+            # The cause of an error may end without a change of the sweep's files, so errors are not cached.
+            if not isinstance(cached[1], UnreadableError):
                 self._cache[kind, sweep_id] = cached
         made: Made = cached[1]
         return made
@@ -181,7 +201,7 @@ class SweepPages:
         )
 
     def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
-        """Return a sweep on the page for its template, with runs in training and requests to stop in words."""
+        """Return a sweep as the page's template needs it, with runs in training and requests to stop as text."""
         summary = self._summary(sweep_id)
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(summary, UnreadableError):
@@ -194,7 +214,7 @@ class SweepPages:
         if summary.is_running and isinstance(stored := self._stored(sweep_id), StoredSweep):
             ended = frozenset(run.key for run in stored.runs)
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
-            entry["training"] = [_training_words(run, summary.size_axis, summary.target) for run in unfinished]
+            entry["training"] = [_training_text(run, summary.size_axis, summary.target) for run in unfinished]
             requests = stored.sweep.files.stop_requests()
             entry["stopping"] = [mix or "the whole sweep" for mix in requests if mix not in stored.stopped]
         return entry | {
@@ -215,7 +235,7 @@ def _figure(stored: StoredSweep, width_in: float) -> str:
     return svg.replace(">", f"><style>{style}</style>", 1)
 
 
-def _training_words(run: RunInTraining, axis: str, target: str) -> str:
+def _training_text(run: RunInTraining, axis: str, target: str) -> str:
     """Return ``add n_embed 16 seed 0: step 400, 0.52``."""
     config = run.config
     text = f"{config.label} {axis} {config.size} seed {config.seed}"
@@ -246,11 +266,11 @@ def spans(summaries: Iterable[Summary]) -> dict[str, tuple[float, float]]:
 def intervals(mixes: Sequence[MixSummary], span: tuple[float, float]) -> list[dict[str, Any]]:
     """Return the mixes of a sweep as bars for the template, on a logarithmic axis from ``span[0]`` to ``span[1]``.
 
-    Places on the axis are in percent. ``ends`` is None without a bar; an open end is at the edge of the axis.
+    Positions on the axis are in percent. ``ends`` is None if a mix has no bar. An open end is at the edge of the axis.
     """
     colors = styles_of(mix.mix for mix in mixes)
 
-    def place(size: float) -> float:
+    def position(size: float) -> float:
         share = math.log(size / span[0]) / math.log(span[1] / span[0]) if span[1] > span[0] else 0.5
         return round(100 * min(max(share, 0.0), 1.0), 1)
 
@@ -261,9 +281,9 @@ def intervals(mixes: Sequence[MixSummary], span: tuple[float, float]) -> list[di
         is_open = False
         value = None
         if bar is not None and mix.has_points and not bar.low is bar.high is None:
-            ends = (0.0 if bar.low is None else place(bar.low), 100.0 if bar.high is None else place(bar.high))
+            ends = (0.0 if bar.low is None else position(bar.low), 100.0 if bar.high is None else position(bar.high))
             is_open = bar.low is None or bar.high is None
-            value = None if bar.value is None else place(bar.value)
+            value = None if bar.value is None else position(bar.value)
         words = {"mix": mix.mix, "words": mix.transition, "compared": mix.compared, "color": colors[mix.mix][0]}
         made.append(words | {"ends": ends, "is_open": is_open, "value": value})
     return made

@@ -1,4 +1,4 @@
-"""A server for the page of all sweeps and MLflow's page. It only answers this user's requests to its own name."""
+"""Serves the page of all sweeps and MLflow's page. It answers only this user's requests, and only to its own name."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from urllib.parse import parse_qs
 
 from orchestrator.report.page import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
-from orchestrator.site.mlflow_proxy import FILES, MOST_BYTES, PAGES, RETURNED, MlflowPage, is_allowed
+from orchestrator.site.mlflow_proxy import FILES, LONGEST_BODY, PAGES, RETURNED_HEADERS, MlflowPage, is_allowed
 from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import SweepError, UserError
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
+"""Address of the server. Other machines cannot connect to it."""
+HOST_NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML = "text/html; charset=utf-8"
 """Content type of pages."""
 SVG = "image/svg+xml"
 """Content type of figures."""
 MLFLOW = "mlflow/"
-"""Folder of MLflow's page, below that of the page of all sweeps."""
+"""Folder of MLflow's page, below the folder of the page of all sweeps."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -41,31 +42,33 @@ SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
-"""Policy of files that someone else may have written, such as stored reports: no scripts, forms or connections. The
-sandbox also gives them an origin of their own."""
+"""Policy of files that someone else may have written, such as stored reports: no scripts, forms or connections. In the
+sandbox, they also have a separate origin."""
 MLFLOW_POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; manifest-src 'self'; "
     "connect-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 """Policy of MLflow's own pages. They show pictures, notes and reports of the record, which another user may have
-written, in frames that inherit this policy: only MLflow's files are run as scripts, and nothing is sent elsewhere."""
+written, in frames that inherit this policy. So only MLflow's files run as scripts, and nothing is sent elsewhere."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
 LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
     "{file} in the home also contains it."
 )
-OUTSIDE = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
+"""Explanation for a browser that has not opened the address with the token."""
+OUTSIDE_FILES = "The record names files outside its home, which are not shown: run `sync --rebuild`, then `ui` again."
+"""Explanation for a request for a file, if the record names files outside its home."""
 LENGTH = re.compile("[0-9]{1,9}")
 """Pattern of the length of a body. Python refuses to read a number of thousands of digits."""
-TRIED = 20
-"""Number of ports to try after the first."""
+PORTS_TRIED = 20
+"""Number of ports to try."""
 
 
 def free_port(first: int) -> int:
-    """Return the first free port from ``first`` on, or any free port if the next :data:`TRIED` are taken."""
-    for port in (*range(first, min(first + TRIED, 65536)), 0):
+    """Return the first free port from ``first`` on, or any free port if :data:`PORTS_TRIED` ports are taken."""
+    for port in (*range(first, min(first + PORTS_TRIED, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -78,8 +81,8 @@ def free_port(first: int) -> int:
 
 @contextmanager
 def serving(pages: SweepPages, port: int, mlflow: MlflowPage | None = None) -> Iterator[str]:
-    """Serve the pages within a block, and yield the address with the token. Raises :class:`UserError` for a taken port,
-    or a home that cannot be written."""
+    """Serve the pages during the block, and yield the address with the token. Raises :class:`UserError` if the port is
+    taken, or if the home cannot be written."""
     try:
         server = _Server(port, pages, mlflow)
     except OSError as error:
@@ -134,10 +137,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_S
 
     def do_GET(self) -> None:
+        """Answer a request for a page."""
         path, _, query = self.path.partition("?")
         if not self._is_from_here():
             return
         access = self.server.access
+        # Redirect at once, so that the token does not stay in the address that the browser shows and stores.
         if access.is_first_visit(path, query):
             self.send_response(HTTPStatus.SEE_OTHER)
             self._send_headers({"Location": access.root, "Set-Cookie": access.set_cookie, "Content-Length": "0"})
@@ -149,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         nonce = secrets.token_hex(16)
         try:
-            with self.server.lock:
+            with self.server.lock:  # The pages and matplotlib are used by one thread at a time.
                 body, kind, policy = _page(self.server.pages, inside, query, nonce)
         except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
@@ -160,6 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(body, kind, policy=policy.format(nonce=nonce))
 
     def do_POST(self) -> None:
+        """Pass a request on to MLflow's page. Other pages accept no changes."""
         path, _, query = self.path.partition("?")
         if not self._is_from_here() or (inside := self._inside(path)) is None:
             return
@@ -169,11 +175,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._pass_on(inside.removeprefix(MLFLOW), query)
 
     def _is_from_here(self) -> bool:
-        """Return True for a request to a name of this machine that no other page makes, or send the error.
+        """Return True if a request is to a name of this machine and comes from no foreign page. Otherwise, send the
+        error and return False.
 
-        A page of another port of this machine counts as another page. Browsers set these headers, not pages.
+        A page from another port of this machine is foreign too. The browser sets these headers, and a page cannot.
         """
-        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
+        if self.headers.get("Host", "").partition(":")[0] not in HOST_NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return False
         origin = self.headers.get("Origin")
@@ -185,27 +192,28 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _inside(self, path: str) -> str | None:
-        """Return the path below the secret folder, or send the error of a browser without token and return None."""
+        """Return the path below the secret folder. If the browser has not opened the address with the token, send an
+        error and return None."""
         inside = self.server.access.inside(path, self.headers.get("Cookie", ""))
         if inside is None:
             self.send_error(HTTPStatus.FORBIDDEN, explain=LOCKED.format(file=self.server.address_file))
         return inside
 
     def _pass_on(self, path: str, query: str) -> None:
-        """Answer with MLflow's answer."""
+        """Send a request to MLflow, and return MLflow's answer to the browser."""
         length = self.headers.get("Content-Length", "0")
         if not is_allowed(self.command, path, query):
             explained = "This server passes on only requests that read, name, tag or delete records."
             self.send_error(HTTPStatus.FORBIDDEN, explain=explained)
             return
-        if not LENGTH.fullmatch(length) or int(length) > MOST_BYTES or "Transfer-Encoding" in self.headers:
+        if not LENGTH.fullmatch(length) or int(length) > LONGEST_BODY or "Transfer-Encoding" in self.headers:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         if self.server.mlflow is None:
             self.send_error(HTTPStatus.NOT_FOUND, explain="This server has no record.")
             return
         if FILES.fullmatch(path) and not self.server.mlflow.has_files:
-            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE)
+            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE_FILES)
             return
         body = self.rfile.read(int(length))
         answer = self.server.mlflow.request(self.command, path, query, dict(self.headers.items()), body)
@@ -215,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         with answer:
             self.send_response(answer.status)
             policy = MLFLOW_POLICY if PAGES.fullmatch(path) else SANDBOX
-            returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED}
+            returned = {name: value for name, value in answer.getheaders() if name.lower() in RETURNED_HEADERS}
             self._send_headers(returned | {"Content-Security-Policy": policy})
             shutil.copyfileobj(answer, self.wfile)
 
@@ -224,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
         phrase, known = self.responses.get(code, ("Error", ""))
         explained = explain or message or known
         page = render("error.html.j2", code=int(code), phrase=phrase, explained=explained)
-        # A page of this program, so it needs no sandbox; no script has this nonce.
+        # This program makes the page, so it needs no sandbox. It contains no script with this nonce.
         self._send(page, HTML, code, POLICY.format(nonce=secrets.token_hex(16)))
 
     def _send(self, text: str, kind: str, status: int = HTTPStatus.OK, policy: str = SANDBOX) -> None:
@@ -251,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _page(pages: SweepPages, path: str, query: str, nonce: str) -> tuple[str, str, str]:
-    """Return the page of a path, its type and its policy. Raises :class:`UserError` for an unknown path."""
+    """Return the page at a path, its content type and its policy. Raises :class:`UserError` for an unknown path."""
     folder, _, name = path.partition("/")
     if path == "":
         return pages.index(nonce), HTML, POLICY

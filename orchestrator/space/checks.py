@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.space.mistakes import Key, Mistake, explain
+from orchestrator.space.parsing import Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.system.did_you_mean import did_you_mean, unknown

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from orchestrator.space import strict_yaml
-from orchestrator.space.mistakes import NAME, InvalidDataError, Key, T, dotted, parse
+from orchestrator.space.parsing import NAME, InvalidDataError, Key, T, dotted, parse
 from orchestrator.system.errors import UserError
 
 CHOICES = ("method", "kind")

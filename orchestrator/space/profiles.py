@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from orchestrator.space.mistakes import parse
+from orchestrator.space.parsing import parse
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, cores
 from orchestrator.system.strict import STRICT

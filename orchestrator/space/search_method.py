@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, model_serializer, model_validator
 
 from orchestrator.search.registry import METHODS
-from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
+from orchestrator.space.parsing import InvalidDataError, Mistake, parse
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.strict import STRICT
 

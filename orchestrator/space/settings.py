@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
+from orchestrator.space.parsing import InvalidDataError, Mistake, parse
 from orchestrator.space.written_arms import read_arm, written
 from trainables.base import Family
 from trainables.contract.arms import Arm

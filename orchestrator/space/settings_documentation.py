@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS
 from orchestrator.space.expectations import Expectation
-from orchestrator.space.mistakes import field_types
+from orchestrator.space.parsing import field_types
 from orchestrator.space.search_method import DEFAULT_METHOD
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_arms import WrittenArm, WrittenPhase

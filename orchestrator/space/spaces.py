@@ -23,8 +23,8 @@ from typing import Any
 from orchestrator.home.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
-from orchestrator.space.mistakes import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
+from orchestrator.space.parsing import NAME, InvalidDataError, Key, Mistake, explain, leaf_paths, parse, unknown_key
 from orchestrator.space.profiles import Needs, choose_profile
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_spec import DEFAULT_FAMILY, SCRIPT

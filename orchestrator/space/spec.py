@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from orchestrator.search.base import Request
 from orchestrator.space import checks, strict_yaml
-from orchestrator.space.mistakes import InvalidDataError, Mistake, explain, parse
+from orchestrator.space.parsing import InvalidDataError, Mistake, explain, parse
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError

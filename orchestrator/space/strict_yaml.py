@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from orchestrator.space.mistakes import Key, dotted
+from orchestrator.space.parsing import Key, dotted
 from orchestrator.system.errors import UserError
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_validator
 
-from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge, nested
+from orchestrator.space.parsing import InvalidDataError, Mistake, parse
 from orchestrator.system.strict import STRICT
 
 FIRST_SEED = 1_000_000

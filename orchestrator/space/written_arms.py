@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from orchestrator.space.mistakes import ONE_LINE, parse
+from orchestrator.space.parsing import ONE_LINE, parse
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.strict import STRICT
 from trainables.contract.arms import ALL, Arm, Mix, Phase

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from orchestrator.jobs.resources import Resources
-from orchestrator.space.mistakes import NAME, InvalidDataError, Mistake, parse, unwritable
+from orchestrator.space.parsing import NAME, InvalidDataError, Mistake, parse, unwritable
 from orchestrator.space.recording import Recording
 from orchestrator.space.search_method import Search
 from orchestrator.space.settings import plain_value

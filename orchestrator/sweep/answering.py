@@ -13,7 +13,7 @@ from rich.text import Text
 from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.simulation import continued, outlook
 from orchestrator.history.journal import Answered, Broken, recall
-from orchestrator.history.sweeps import ANSWER, FIGURE, REPORT, Sweep
+from orchestrator.history.sweeps import ANSWER_FILE, FIGURE_FILE, REPORT_FILE, Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.jobs.plan import Stack
 from orchestrator.jobs.state import State
@@ -66,7 +66,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
     if drive.view.named:
         drive.view.console.print(Text(f"\n{sweep.spec.title}: {sweep.spec.question}", style="bold"))
     print_answer(result, drive.view.console)
-    replace_whole(sweep.files.directory / ANSWER, answer_table.plain(result))
+    replace_whole(sweep.files.directory / ANSWER_FILE, answer_table.plain(result))
     # Recorded again, now with the files. The first record comes before drawing, which may be interrupted.
     if files := draw(sweep, result, runs):
         record.end(result, State.FINISHED, files)
@@ -75,7 +75,10 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
         log.info(line)
     missing = _close(recorder, options, RECORD_TIMEOUT_S)
     log.info(f"explain {command_line('explain', sweep.id, '--home', sweep.files.home.root)}")
-    for name, path in (("figure", sweep.files.directory / FIGURE), ("report", sweep.files.directory / REPORT)):
+    for name, path in (
+        ("figure", sweep.files.directory / FIGURE_FILE),
+        ("report", sweep.files.directory / REPORT_FILE),
+    ):
         if path in files:
             log.info(f"{name}  {path}")
     log.info(f"pages   {command_line('ui', '--home', sweep.files.home.root)}{missing}")
@@ -158,15 +161,17 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
         from orchestrator.report.figures.comparisons import main_figure
         from orchestrator.report.figures.style import save_both
 
-        return save_both(main_figure(result, sweep.spec.question), directory, Path(FIGURE).stem)
+        return save_both(main_figure(result, sweep.spec.question), directory, Path(FIGURE_FILE).stem)
 
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        replace_whole(directory / REPORT, page(sweep, State.FINISHED.value, result, runs))
-        return [directory / REPORT]
+        replace_whole(directory / REPORT_FILE, page(sweep, State.FINISHED.value, result, runs))
+        return [directory / REPORT_FILE]
 
-    return [path for name, make in ((FIGURE, figure), (REPORT, report)) for path in try_to_draw(name, make) or ()]
+    return [
+        path for name, make in ((FIGURE_FILE, figure), (REPORT_FILE, report)) for path in try_to_draw(name, make) or ()
+    ]
 
 
 def print_answer(result: Answer, console: Console) -> None:

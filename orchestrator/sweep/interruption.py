@@ -22,7 +22,7 @@ from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.errors import INTERRUPTED, SweepError
-from orchestrator.system.machine_errors import trouble_words
+from orchestrator.system.machine_errors import machine_error_text
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterato
     try:
         yield
     except OSError as error:
-        message = trouble_words(error, files.directory)
+        message = machine_error_text(error, files.directory)
         if not message:
             raise
         raise SweepError(stopped_text(files.id, f"{message}. Finished runs are kept", options)) from error

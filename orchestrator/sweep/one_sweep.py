@@ -11,8 +11,9 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.history.earlier_looks import count_earlier_looks
 from orchestrator.history.extend import continued_blocks, reuse_runs
 from orchestrator.history.journal import Journal, Memory, recall
+from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.resume import adopt_outcomes, whole_runs
-from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
+from orchestrator.history.sweeps import Sweep, create_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.trusted_code import list_path, remember_script, trust_code_of

@@ -21,7 +21,7 @@ from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
-from orchestrator.system.permissions import closing, shared_words
+from orchestrator.system.permissions import closing_command, sharing_text
 from trainables.contract.finder import MAIN
 
 
@@ -156,8 +156,8 @@ def _check_alone(home: Home) -> None:
     """Raise :class:`UserError` if another user can replace directories of a home. A script opens its files there by
     their paths, so the other user could make it write to other files of this user."""
     for directory in filter(Path.is_dir, (home.root, home.root / "sweeps")):
-        if words := shared_words(directory):
+        if words := sharing_text(directory):
             raise UserError(
                 f"{directory} {words}, who could make a script write to other files of yours. Use another --home, or "
-                f"remove that permission ({closing(directory)})"
+                f"remove that permission ({closing_command(directory)})"
             )

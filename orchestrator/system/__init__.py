@@ -1,0 +1,1 @@
+"""Text, files, hardware, environment, errors and "did you mean": needed by all other packages."""

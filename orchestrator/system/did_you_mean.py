@@ -1,4 +1,4 @@
-""" "Did you mean ...?": the nearest allowed name to one that a user misspelled, for the messages of errors."""
+""" "Did you mean ...?": the allowed name nearest to a misspelled name, for error messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ MOST_ALLOWED = 30
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a sentence with the nearest allowed name, after a space, or "" if none is close."""
+    """Return a sentence with the nearest allowed name, after a space. Return an empty string if no name is close."""
     name = nearest(given, allowed)
     return f" Did you mean {name!r}?" if name else ""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that a misspelled or shortened name (``lr`` for ``learning_rate``) probably means."""
+    """Return the allowed name that a misspelled or shortened name (``lr`` for ``learning_rate``) probably means. Return
+    None if no name is close."""
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]
@@ -31,6 +32,6 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
 def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -> UserError:
     """Return the error for a name that is not allowed."""
     names = sorted(allowed)
-    place = f" in {where}" if where else ""
+    in_where = f" in {where}" if where else ""
     listed = ", ".join(names) if len(names) <= MOST_ALLOWED else first_of(names)
-    return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {listed}.")
+    return UserError(f"unknown {kind} {given!r}{in_where}.{did_you_mean(given, names)} Allowed: {listed}.")

@@ -1,5 +1,5 @@
-"""Isolates this program and its child processes from environment variables meant for other programs, and supplies a
-missing home directory."""
+"""Isolates this program and its child processes from environment variables that are meant for other programs. Supplies
+a missing home directory."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from orchestrator.system.permissions import writable_by_others
 
 HOME = Path("results")
 """Default directory of runs and sweeps, below the working directory."""
-FOREIGN = re.compile(
+FOREIGN_VARIABLES = re.compile(
     "_?MLFLOW_.*|TUNE_.*|RAY_(AIR|TRAIN|CHDIR)_.*"  # the user's own experiments, servers and sweeps
     "|TORCH_(LOGS|TRACE).*"  # debugging output of other models
     "|(UVICORN|GUNICORN|FLASK|WERKZEUG)_.*|WEB_CONCURRENCY|FORWARDED_ALLOW_IPS"  # web servers, such as MLflow's
     "|MPLBACKEND|MATPLOTLIBRC|SOURCE_DATE_EPOCH|PYTHONWARNINGS"  # drawing, building and testing
 )
 """Environment variables for other programs that would change how this program works."""
-PASSED = re.compile(
+PASSED_VARIABLES = re.compile(
     "MLFLOW_(TRACKING|HTTP|S3|BOTO_CLIENT|KERBEROS)_.*"  # where the record is, how to sign in, whom to trust
     "|MLFLOW_(WORKSPACE|ARTIFACT_UPLOAD_DOWNLOAD_TIMEOUT|DISABLE_TELEMETRY|SUPPRESS_PRINTING_URL_TO_STDOUT)"
 )
-"""Exceptions among the foreign variables, which a user may set for this program."""
+"""Exceptions from :data:`FOREIGN_VARIABLES`, which a user may set for this program."""
 
 
 def is_foreign(name: str) -> bool:
-    """Return True for a variable that is meant for another program."""
-    return FOREIGN.fullmatch(name) is not None and PASSED.fullmatch(name) is None
+    """Return True if a variable is meant for another program."""
+    return FOREIGN_VARIABLES.fullmatch(name) is not None and PASSED_VARIABLES.fullmatch(name) is None
 
 
 def _drop_foreign() -> dict[str, str]:
@@ -54,32 +54,34 @@ def without_foreign() -> Iterator[None]:
         os.environ.update(dropped)
 
 
-ELSEWHERE = "name another directory as --scratch, or set TMPDIR"
+ELSEWHERE = "pass another directory as --scratch, or set TMPDIR"
 """Remedy for an unusable temporary directory."""
 
 
 def begin() -> None:
-    """Prepare this process before it imports libraries. Raises :class:`UserError` if there is no usable home."""
+    """Prepare this process before it imports libraries. Raises :class:`UserError` if no directory can serve as the
+    user's home directory."""
     _drop_foreign()
     _settle_terminal()
     _settle_warnings()
     settle_user()
 
 
-SIZES = ("COLUMNS", "LINES")
+SIZE_VARIABLES = ("COLUMNS", "LINES")
 """Variables with the size of the terminal."""
 
 
 def without_empty_sizes(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables without a terminal size of 0, which some programs pass on. With a width of 0,
-    nothing would be printed."""
-    return {name: value for name, value in variables.items() if name not in SIZES or value.strip("0 ") != ""}
+    """Return environment variables without a terminal size of 0. Some programs pass such a size on, and with a width of
+    0 nothing would be printed."""
+    return {name: value for name, value in variables.items() if name not in SIZE_VARIABLES or value.strip("0 ") != ""}
 
 
 def _settle_terminal() -> None:
-    """Drop empty sizes, and make sure that stdout can print any text: in latin-1, Chinese letters become escapes."""
+    """Drop empty sizes, and make sure that stdout can print any text. For example, Chinese letters become escapes if
+    its encoding is latin-1."""
     usable = without_empty_sizes(os.environ)
-    for name in SIZES:
+    for name in SIZE_VARIABLES:
         if name not in usable:
             os.environ.pop(name, None)
     stream = sys.stdout
@@ -90,14 +92,16 @@ def _settle_terminal() -> None:
 
 
 def prefer_one_thread() -> None:
-    """Train with one thread, as stacks do by default, unless the user chose a number: small models are slower with
-    more. Call this before torch is imported."""
+    """Use one thread unless the user set a number. Small models train slower with more threads.
+
+    Call this before torch is imported.
+    """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def _settle_warnings() -> None:
-    """Undo the effect of ``PYTHONWARNINGS`` and ``-W`` on this process, such as warnings of libraries as errors. Python
-    applies them before it calls this program."""
+    """Undo the effect of ``PYTHONWARNINGS`` and ``-W`` on this process. Python applies them before it calls this
+    program, and they could turn warnings of libraries into errors."""
     if sys.warnoptions:
         sys.warnoptions.clear()
         warnings.resetwarnings()
@@ -106,8 +110,8 @@ def _settle_warnings() -> None:
 
 
 def settle_user() -> None:
-    """Set a user name and home directory for this process if they are missing. Containers may run under user ids
-    without an entry in the user list, and many libraries need both."""
+    """Set a user name and home directory for this process if they are missing. Many libraries need both, but containers
+    may run under a user id that is not in the user list."""
     home = os.environ.get("HOME", "")
     try:
         home = home or pwd.getpwuid(os.getuid()).pw_dir
@@ -117,10 +121,13 @@ def settle_user() -> None:
         os.environ["HOME"] = str(private_directory())
 
 
-def private_directory(place: Path | None = None) -> Path:
-    """Create and return a directory of this user in ``place``, by default the system's temporary directory. Raises
-    :class:`UserError` if it cannot be created, or if others could write to it and so change what is trained."""
-    path = (place or Path(tempfile.gettempdir())) / f"orchestrator-{os.getuid()}"
+def private_directory(parent: Path | None = None) -> Path:
+    """Create and return this user's directory in ``parent``, by default the system's temporary directory.
+
+    Raises:
+        UserError: If it cannot be created, or if other users could write to it and so change the training data.
+    """
+    path = (parent or Path(tempfile.gettempdir())) / f"orchestrator-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
@@ -132,17 +139,21 @@ def private_directory(place: Path | None = None) -> Path:
 
 
 def scratch(chosen: str | None) -> Path:
-    """Create and return a directory for training data, by default in the system's temporary directory. It outlives
-    sweeps, which share the data. In a directory that others can write, such as ``/scratch``, it is a subdirectory of
-    this user alone, because others could put other data there. Raises :class:`UserError` if it cannot be created, or as
-    :func:`private_directory` does."""
+    """Create and return a directory for training data, by default in the system's temporary directory.
+
+    Sweeps share the data, so the directory stays after a sweep. If other users can write the chosen directory, such as
+    ``/scratch``, return a private subdirectory, because they could put other data there.
+
+    Raises:
+        UserError: If it cannot be created, or if other users could write to it.
+    """
     if not chosen:
         return private_directory()
     path = user_path(chosen)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path} cannot be created: {error.strerror}; name another directory as --scratch") from error
+        raise UserError(f"{path} cannot be created: {error.strerror}; pass another directory as --scratch") from error
     status = path.stat()
     is_own = status.st_uid in (0, os.getuid()) and writable_by_others(path.resolve()) is None
     return path if is_own else private_directory(path)
@@ -151,27 +162,30 @@ def scratch(chosen: str | None) -> Path:
 LONGEST_SOCKET = 107
 """Maximum length in bytes of the path of a Unix socket on Linux. macOS allows 103."""
 SOCKET_ROOM = 44
-"""Bytes to leave in a path for the name of :func:`socket_directory` and of a socket in it."""
+"""Bytes that the names of :func:`socket_directory` and of a socket in it add to a path."""
 
 
 @contextmanager
 def socket_directory() -> Iterator[Path]:
-    """Create a directory that only this user can open, with a path that is short enough for sockets, and remove it
-    after the block. Raises :class:`UserError` if every directory's path is too long."""
-    short = [
-        place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) < LONGEST_SOCKET - SOCKET_ROOM
-    ]
-    place = next(filter(is_writable, map(Path, short)), None)
-    if place is None:
+    """Create a directory that only this user can open, with a path that is short enough for sockets. Remove it after
+    the block.
+
+    Raises:
+        UserError: If the paths of all temporary directories are too long.
+    """
+    candidates = (tempfile.gettempdir(), "/tmp")
+    short = [path for path in candidates if len(os.fsencode(path)) < LONGEST_SOCKET - SOCKET_ROOM]
+    parent = next(filter(is_writable, map(Path, short)), None)
+    if parent is None:
         raise UserError(
             "the paths of all temporary directories are too long for a socket: set TMPDIR to a short path such as /tmp"
         )
-    with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
+    with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=parent, ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 
 def is_writable(directory: Path) -> bool:
-    """Return True if a file can be created in a directory. Permissions alone do not show a read-only disk."""
+    """Return True if a file can be created in a directory. Permissions alone do not reveal a read-only disk."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return True

@@ -1,4 +1,4 @@
-"""Errors that the orchestrator raises on purpose, with their exit codes, and the name of any other in its traceback."""
+"""Errors that the orchestrator raises on purpose, with their exit codes, and the line of a traceback with the error."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class UserError(SweepError, ValueError):
 
 
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|)")
-"""The line of a traceback that names the exception."""
+"""Pattern of the line of a traceback that names the exception."""
 
 
 def exception_line(text: str) -> str:
-    """Return the line of a traceback that names the exception, or its last line if none does. An exception's message
-    may have more lines: pydantic's ends with a link."""
+    """Return the line of a traceback that names the exception, or the last line if no line does.
+
+    It need not be the last line, because a message may have several lines. For example, pydantic's ends with a link.
+    """
     lines = text.strip().splitlines()
     after_frames = [
         line

@@ -1,8 +1,8 @@
-"""Files and directories that are written whole or not at all, even after a crash.
+"""Writes files and directories whole or not at all, even if there is a crash.
 
-To write files that a user names, use the functions of ``trainables``: it also writes checkpoints and datasets, and may
-not import the orchestrator. A home may belong to another user, who can change it at the same time, so
-:func:`opened_parent` finds the directory of its files.
+To write files that a user names, use the functions of ``trainables``. They are there because ``trainables`` also writes
+files, and may not import the orchestrator. The functions here are for the files of a home. A home may belong to another
+user, who can change it at the same time, so :func:`opened_parent` opens the directory of a file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from trainables.contract.files import flush as flush
 from trainables.contract.files import write_whole as write_whole
 
 MOST_LINKS = 40
-"""Links on the way to a directory, as in Linux."""
+"""Maximum number of links on the way to a directory, as in Linux."""
 DESCRIPTORS = Path("/proc/self/fd")
-"""Links to the files and directories that this process has opened."""
-INSIDE = "whole"
-"""Name of a directory that is being filled, in a hidden one."""
-POLL_S = 0.05
+"""Directory with a link to each file and directory that this process has opened."""
+FILLED_DIRECTORY = "whole"
+"""Name of a directory that is being filled, in a hidden directory."""
+LOCK_POLL_S = 0.05
 """Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
 """Age in seconds at which an incomplete directory counts as abandoned. Writing takes only seconds."""
@@ -53,8 +53,10 @@ def mode_of(path: Path) -> int:
 
 
 def entries(directory: Path) -> list[Path]:
-    """Return the paths in a directory, sorted, and none if it is missing. Raises ``OSError`` if it cannot be read:
-    ``Path.glob`` returns nothing then, as if it were empty."""
+    """Return the paths in a directory, sorted. A missing directory has none.
+
+    Raises ``OSError`` if the directory cannot be read. ``Path.glob`` would return nothing, as if it were empty.
+    """
     try:
         return sorted(directory / name for name in os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -62,7 +64,8 @@ def entries(directory: Path) -> list[Path]:
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Return the paths of all plain files below a directory, sorted. Raises ``OSError`` as :func:`entries`."""
+    """Return the paths of all plain files below a directory, sorted. Raises ``OSError`` if a directory cannot be
+    read."""
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -74,8 +77,10 @@ def files_below(directory: Path) -> list[Path]:
 
 @contextmanager
 def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a directory, for ``dir_fd``. Raises ``NotADirectoryError`` for a link. The descriptor
-    stays that of this directory even if another user replaces it by a link in the meantime."""
+    """Yield a descriptor of a directory, for use as ``dir_fd``. Raises ``NotADirectoryError`` for a link.
+
+    If another user replaces the directory by a link during the block, the descriptor still refers to the directory.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         yield descriptor
@@ -85,10 +90,13 @@ def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[in
 
 @contextmanager
 def opened_parent(path: Path) -> Iterator[int]:
-    """Yield a descriptor of the directory that contains a path, for ``dir_fd``.
+    """Yield a descriptor of the directory that contains a path, for use as ``dir_fd``.
 
     Links in the path are followed only if this user or root made them. Otherwise, another user who owns a directory in
-    the path could replace it by a link to a directory of this user, even during the call. Raises ``OSError``.
+    the path could replace it by a link to a directory of this user, even during the call.
+
+    Raises:
+        OSError: If the directory cannot be opened, or if its path contains another user's link.
     """
     descriptor = _opened(path.absolute().parent)
     try:
@@ -98,26 +106,29 @@ def opened_parent(path: Path) -> Iterator[int]:
 
 
 def _opened(directory: Path) -> int:
+    """Return a descriptor of a directory, which the caller closes. Follow no link of another user in its path."""
     if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
         return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    parts = list(directory.parts[:0:-1])  # The next one last.
+    # Open one part of the path after the other, so that nobody can swap a part that was already checked.
+    parts = list(directory.parts[:0:-1])  # Reversed, so that pop() returns the next part.
     links = 0
+    # Invariant: at the start of each step, `here` is the only open descriptor. If a step fails, the handler closes it.
     here = os.open("/", os.O_PATH | os.O_CLOEXEC)
     try:
         while parts:
             below = os.open(parts.pop(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-            here, above = below, here
+            here, above = below, here  # From here on, the handler closes the new descriptor, and `above` is ours.
             status = os.fstat(below)
             if not stat.S_ISLNK(status.st_mode):
-                os.close(above)
+                os.close(above)  # A directory: continue from it.
                 continue
             links += 1
             if status.st_uid not in (0, os.getuid()) or links > MOST_LINKS:
-                os.close(above)
+                os.close(above)  # The handler closes the descriptor of the link.
                 raise OSError(errno.ELOOP, "The path has a link of another user, which is not followed", str(directory))
             target = Path(os.readlink("", dir_fd=below))
             os.close(below)
-            here = above
+            here = above  # A relative target begins in the directory that contains the link.
             if target.is_absolute():
                 here = os.open("/", os.O_PATH | os.O_CLOEXEC)
                 os.close(above)
@@ -129,8 +140,8 @@ def _opened(directory: Path) -> int:
 
 
 def replace_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file, link or pipe of a home atomically by a file with this content, in the directory that
-    :func:`opened_parent` finds. Raises ``OSError`` with the path."""
+    """Replace a file, link or pipe of a home atomically by a file with this content. Create its directory if it is
+    missing. Raises ``OSError`` with the path, also if the path contains another user's link."""
     aside = f".{path.name}-{secrets.token_hex(8)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,14 +163,14 @@ def replace_whole(path: Path, content: str | bytes) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file of a home if it is there, in the directory that :func:`opened_parent` finds."""
+    """Remove a file of a home if it exists. Raises ``OSError`` if the path contains another user's link."""
     with suppress(FileNotFoundError, NotADirectoryError), opened_parent(path) as parent:
         os.unlink(path.name, dir_fd=parent)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory of a home with everything in it, as far as possible, in the directory that
-    :func:`opened_parent` finds."""
+    """Remove a directory of a home with all its content, as far as possible. Do nothing if the path contains another
+    user's link."""
     with suppress(OSError), opened_parent(path) as parent:
         shutil.rmtree(path.name, ignore_errors=True, dir_fd=parent)
 
@@ -173,11 +184,10 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. If ``path`` exists, it stays.
 
-    It is made in a hidden directory, next to ``path`` as :func:`opened_parent` finds it. The yielded path leads through
-    a descriptor of the hidden directory, so files are written there even if another user replaces it by a link in the
-    meantime.
+    The directory is in a hidden directory next to ``path``. The yielded path leads through a descriptor of the hidden
+    directory. So files are written there even if another user replaces the hidden directory by a link.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, f".{path.name}-*")
@@ -186,12 +196,12 @@ def whole_directory(path: Path) -> Iterator[Path]:
         os.mkdir(aside, 0o700, dir_fd=parent)
         try:
             with opened_directory(aside, parent) as opened:
-                os.mkdir(INSIDE, 0o700, dir_fd=opened)
+                os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=opened)
                 yield from _filled(opened, path.with_name(aside))
                 try:
-                    os.rename(INSIDE, path.name, src_dir_fd=opened, dst_dir_fd=parent)
+                    os.rename(FILLED_DIRECTORY, path.name, src_dir_fd=opened, dst_dir_fd=parent)
                 except OSError:
-                    if not is_directory(path):
+                    if not is_directory(path):  # Otherwise another process was first, and its directory stays.
                         raise
             with opened_directory(".", parent) as directory:
                 os.fsync(directory)
@@ -200,9 +210,14 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def _filled(opened: int, aside: Path) -> Iterator[Path]:
-    """Yield the path of the directory in an opened one, and flush what was written there. Errors name ``aside``."""
-    through = DESCRIPTORS / str(opened) / INSIDE
-    directory = through if through.is_dir() else aside / INSIDE  # Only Linux has directories among them.
+    """Yield the path of the directory to fill, and flush the files written there. Errors name the path ``aside``.
+
+    Args:
+        opened: Descriptor of the hidden directory.
+        aside: Path of the hidden directory.
+    """
+    through = DESCRIPTORS / str(opened) / FILLED_DIRECTORY
+    directory = through if through.is_dir() else aside / FILLED_DIRECTORY  # Only Linux can open directories this way.
     try:
         yield directory
         for file in (*directory.rglob("*"), directory):
@@ -215,13 +230,15 @@ def _filled(opened: int, aside: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path, wait_s: float = math.inf) -> Iterator[None]:
-    """Hold the lock of a file of a home, which is created if it is missing, in the directory that
-    :func:`opened_parent` finds. Raises ``TimeoutError`` if another process holds it for ``wait_s`` seconds."""
+    """Hold the lock of a file of a home during the block. Create the file if it is missing.
+
+    Raises ``TimeoutError`` if another process holds the lock for ``wait_s`` seconds.
+    """
     end = time.monotonic() + wait_s
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() >= end:
             raise TimeoutError(f"{path} is locked by another process")
-        time.sleep(POLL_S)
+        time.sleep(LOCK_POLL_S)
     try:
         yield
     finally:
@@ -235,7 +252,8 @@ def _try_lock(path: Path) -> int | None:
         descriptor = os.open(path.name, flags, 0o666, dir_fd=parent)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink > 0:  # Otherwise it was removed meanwhile, and guards nothing.
+        # If the file was removed in the meantime, the next process makes a new one, so this lock excludes nobody.
+        if os.fstat(descriptor).st_nlink > 0:
             return descriptor
     except BlockingIOError:
         pass

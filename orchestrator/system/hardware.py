@@ -15,15 +15,15 @@ from pathlib import Path
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """On Linux a GPU driver implies one of these: NVIDIA (bare, in a container, under WSL) or AMD."""
-GROUPS = Path("/sys/fs/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
 """Mount point of the control groups."""
-OWN_GROUPS = Path("/proc/self/cgroup")
-"""The groups of this process, one per line: ``hierarchy:controllers:path``."""
+OWN_CGROUPS = Path("/proc/self/cgroup")
+"""File with the groups of this process, one per line: ``hierarchy:controllers:path``."""
 MPS_DIRECTORY = "/tmp/nvidia-mps"
-"""Where the control daemon of NVIDIA's MPS has its sockets, unless ``CUDA_MPS_PIPE_DIRECTORY`` names a directory
+"""Directory in which the control daemon of NVIDIA's MPS has its sockets, unless ``CUDA_MPS_PIPE_DIRECTORY`` is set
 (https://docs.nvidia.com/deploy/mps)."""
 LONGEST_PID = 32
-"""Bytes that are read of a file with a process id."""
+"""Maximum number of bytes that are read from a file with a process id."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,15 @@ def cores(count: float) -> str:
 class Hardware:
     """The hardware that this process may use.
 
-    ``memory_gb`` is 0 if unknown. ``gpus`` counts the GPUs that torch can use, with name and memory (0: unknown) of the
-    first. Processes take turns on a GPU unless it ``has_mps``. ``machines`` are a cluster's nodes; a cluster that
-    ``grows`` may add nodes of any kind.
+    Attributes:
+        cpus: Number of cores.
+        memory_gb: Memory, or 0 if it is unknown.
+        gpus: Number of GPUs that torch can use.
+        gpu_name: Name of the first GPU.
+        gpu_memory_gb: Memory of the first GPU, or 0 if it is unknown.
+        has_mps: True if several processes can share a GPU at the same time. Otherwise they take turns.
+        machines: Nodes of a cluster.
+        grows: True if the cluster may add nodes of any kind.
     """
 
     cpus: int
@@ -64,7 +70,7 @@ class Hardware:
 
 
 def detect() -> Hardware:
-    """Return the hardware that this process may use, which is less than the machine's in a container or batch job."""
+    """Return the hardware that this process may use. In a container or batch job, it is less than the machine's."""
     gpus, name, gpu_memory_gb = _gpus()
     machine = whole_machine()
     limit = limits()
@@ -80,20 +86,20 @@ def whole_machine() -> Hardware:
 
 
 def has_gpu_driver() -> bool:
-    """Return True if a GPU driver is installed, although torch may not be able to use its GPU."""
+    """Return True if a GPU driver is installed. Torch may still be unable to use the GPU."""
     return any(Path(path).exists() for path in GPU_DRIVERS)
 
 
 def mps_runs() -> bool:
-    """Return True if the control daemon of NVIDIA's MPS runs here: kernels of several processes then share a GPU.
+    """Return True if the control daemon of NVIDIA's MPS runs here. Then kernels of several processes share a GPU.
 
-    The daemon writes its process id into its directory. The file stays if the daemon is killed.
+    The daemon writes its process id to a file. If the daemon is killed, the file stays, so the process is checked too.
     """
-    place = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or MPS_DIRECTORY, "nvidia-cuda-mps-control.pid")
+    pid_file = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or MPS_DIRECTORY, "nvidia-cuda-mps-control.pid")
     try:
-        if not place.is_file():  # Every user can write /tmp, and reading a pipe would wait.
+        if not pid_file.is_file():  # Every user can write /tmp, and reading a pipe would wait.
             return False
-        with place.open("rb") as file:
+        with pid_file.open("rb") as file:
             return Path(f"/proc/{int(file.read(LONGEST_PID))}").exists()
     except (OSError, ValueError):
         return False
@@ -112,36 +118,38 @@ def _gpus() -> tuple[int, str, float]:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits on memory in bytes and on CPU time in cores; infinite without a limit."""
+class CgroupLimits:
+    """Limits on memory in bytes and on CPU time in cores. Infinite if there is no limit."""
 
     memory_bytes: float = math.inf
     cpus: float = math.inf
 
 
 UNLIMITED_BYTES = 1 << 62
-"""Memory limits of version 1 above this are its way to write that there is none."""
+"""Version 1 writes a memory limit above this value if there is no limit."""
 
 
-def limits(groups: Path = GROUPS, own: Path = OWN_GROUPS) -> Limits:
+def limits(groups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> CgroupLimits:
     """Return the limits of this process, from its control groups and all their parents."""
-    memory, cpus = [math.inf], [math.inf]
+    memory = [math.inf]
+    cpus = [math.inf]
     for group in _groups(groups, own):
         memory += _numbers(group / "memory.max")
         memory += [limit for limit in _numbers(group / "memory.limit_in_bytes") if limit < UNLIMITED_BYTES]
         if quota := _numbers(group / "cpu.max"):
             cpus.append(quota[0] / quota[1])
-        quota, period = _numbers(group / "cpu.cfs_quota_us"), _numbers(group / "cpu.cfs_period_us")
-        if quota and period and min(quota + period) > 0:  # -1: no quota.
+        quota = _numbers(group / "cpu.cfs_quota_us")
+        period = _numbers(group / "cpu.cfs_period_us")
+        if quota and period and min(quota + period) > 0:  # A quota of -1 means that there is no limit.
             cpus.append(quota[0] / period[0])
-    return Limits(min(memory), min(cpus))
+    return CgroupLimits(min(memory), min(cpus))
 
 
 def _groups(groups: Path, own: Path) -> Iterator[Path]:
     """Yield the directories of this process's groups and of their parents.
 
-    Version 2 has one tree, at the mount point or, together with version 1, in ``unified``. Version 1 has a tree for
-    each set of controllers, such as ``cpu,cpuacct``.
+    Version 2 has one tree, at the mount point. If version 1 is used too, the tree is in ``unified``. Version 1 has a
+    tree for each set of controllers, such as ``cpu,cpuacct``.
     """
     lines = []
     with suppress(OSError):  # Not Linux, or /proc is hidden.
@@ -156,7 +164,7 @@ def _groups(groups: Path, own: Path) -> Iterator[Path]:
 
 
 def _numbers(path: Path) -> list[float]:
-    """Return the numbers in a group's file, with ``max`` as infinity, or an empty list without the file."""
+    """Return the numbers in a group's file, with ``max`` as infinity. A missing file has none."""
     with suppress(OSError, ValueError):
         return [float(word.replace("max", "inf")) for word in path.read_text(encoding="ascii").split()]
     return []

@@ -1,4 +1,4 @@
-"""Errors of the machine. They may be temporary and do not depend on the data that was read or written."""
+"""Errors of the machine, such as a full disk. They may be temporary, and do not depend on the processed data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 
-ERRORS = {
+MACHINE_ERRORS = {
     errno.ENOSPC: "the disk of {place} is full: free some space",
     errno.EDQUOT: "the disk of {place} has reached the quota of this user: free some space",
     errno.EACCES: "{place} cannot be opened by this user: change its permissions, or renew the login to its disk "
@@ -24,40 +24,47 @@ ERRORS = {
 """State of the machine and remedy, by error number."""
 for _name in ("ENOKEY", "EKEYEXPIRED", "EKEYREVOKED", "EKEYREJECTED"):
     if _code := getattr(errno, _name, None):  # Linux only.
-        ERRORS[_code] = "the login to the disk of {place} has expired: renew it (`kinit`, for example)"
+        MACHINE_ERRORS[_code] = "the login to the disk of {place} has expired: renew it (`kinit`, for example)"
 DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO)
 """Error numbers that mean that a file is missing, or has lost its content."""
 NO_THREAD = "can't start new thread"
-"""Message of Python's ``threading``, which has no error number."""
+"""Message of Python's ``threading`` for an error without a number."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
-"""Error number in a message of safetensors."""
+"""Pattern of the error number in a message of safetensors."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-"""Message of numpy, without an error number, if a full disk truncates a write."""
+"""Pattern of numpy's message if a full disk truncates a write. The error has no number."""
 
 
-def trouble_in(error: BaseException) -> int | None:
+def machine_errno(error: BaseException) -> int | None:
     """Return the number of the machine error behind an exception, or None for any other exception."""
-    return next((number for number in map(_number, with_causes(error)) if number in ERRORS), None)
+    return next((number for number in map(_number, error_and_causes(error)) if number in MACHINE_ERRORS), None)
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return True if an exception while reading a file shows that the file is missing or damaged. Any other error of
-    the system, such as a missing permission, says nothing about the file."""
+    """Return True if an exception while reading a file shows that the file is missing or damaged.
+
+    Return False for other errors of the system, such as a missing permission. The file may then be intact.
+    """
     return not isinstance(error, OSError) or error.errno is None or error.errno in DAMAGE
 
 
-def trouble_words(error: BaseException, place: object) -> str:
-    """Return a sentence with the machine error behind an exception and its remedy, "" for other errors. ``place`` is
-    the file or directory to name by default."""
-    for cause in with_causes(error):
+def machine_error_text(error: BaseException, place: object) -> str:
+    """Return a sentence with the machine error behind an exception and its remedy. Return an empty string for any other
+    exception.
+
+    Args:
+        error: The exception.
+        place: File or directory to name in the sentence if the exception does not name one.
+    """
+    for cause in error_and_causes(error):
         number = _number(cause)
-        if number in ERRORS:
-            return ERRORS[number].format(place=getattr(cause, "filename", None) or place)
+        if number in MACHINE_ERRORS:
+            return MACHINE_ERRORS[number].format(place=getattr(cause, "filename", None) or place)
     return ""
 
 
-def with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, then its causes, as a traceback shows them."""
+def error_and_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and then its causes, in the order of a traceback."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -67,7 +74,7 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
 def _number(error: BaseException) -> int | None:
     message = str(error)
     if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
-        return None  # A pipe or terminal that cannot take more output now.
+        return None  # A pipe or terminal cannot take more output now. Its number is also EAGAIN.
     if isinstance(error, OSError):
         return errno.ENOSPC if error.errno is None and SHORT_WRITE.search(message) else error.errno
     if isinstance(error, RuntimeError) and NO_THREAD in message:

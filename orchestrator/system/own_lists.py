@@ -1,6 +1,6 @@
-"""Private lists of this user, in their configuration directory: the homes and the code that are theirs.
+"""Private lists in this user's configuration directory: their homes, and the code that they trust.
 
-Another user may have written the files of a home, so they cannot prove whose it is. These lists do.
+Another user may have written the files of a home, so the files cannot prove who owns it. These lists can.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.system.environment import private_directory
-from orchestrator.system.permissions import closing, is_of_another, open_words, user_name, writable_by_others
+from orchestrator.system.permissions import (
+    closing_command,
+    is_of_another,
+    user_name,
+    who_can_write_text,
+    writable_by_others,
+)
 
-VARIABLE = "XDG_CONFIG_HOME"
-"""Environment variable that names the directory of all programs' settings, by default ``~/.config``."""
-MOST_BYTES = 16 << 20
+CONFIG_VARIABLE = "XDG_CONFIG_HOME"
+"""Environment variable with the directory of all programs' settings, by default ``~/.config``."""
+LARGEST_LIST = 16 << 20
 """Largest list that is read."""
 
 
 def own_list(name: str) -> Path:
-    """Return the path of a list of this user, which may not exist."""
-    given = os.environ.get(VARIABLE, "")
+    """Return the path of one of this user's lists. It may not exist."""
+    given = os.environ.get(CONFIG_VARIABLE, "")
     return (Path(given) if os.path.isabs(given) else _home() / ".config") / "orchestrator" / name
 
 
@@ -34,12 +40,12 @@ def _home() -> Path:
 
 
 def read_list(path: Path) -> list[Any]:
-    """Return the values of a list, one JSON value per line. A list that another user could write is empty."""
+    """Return the values of a list, one JSON value per line. Return none if another user could write the list."""
     try:
         if not path.is_file() or list_flaw(path):
             return []
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # Not readable: it says nothing.
+    except OSError:  # This user cannot read it, so it proves nothing.
         return []
     values = []
     for line in lines:
@@ -51,7 +57,7 @@ def read_list(path: Path) -> list[Any]:
 
 
 def add_to_list(path: Path, value: object) -> None:
-    """Append a JSON value to a list, which is created if it is missing. Raises ``OSError``."""
+    """Append a JSON value to a list. Create the list if it is missing. Raises ``OSError`` if it cannot be written."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
@@ -59,18 +65,20 @@ def add_to_list(path: Path, value: object) -> None:
 
 
 def list_flaw(path: Path) -> str:
-    """Return why an existing list does not count, with a remedy, or "" for one that counts or is missing. Raises
-    ``OSError`` if its directory cannot be opened."""
+    """Return why an existing list does not count, with a remedy. Return an empty string if it counts or is missing.
+
+    Raises ``OSError`` if its directory cannot be opened.
+    """
     if not path.exists():
         return ""
     status = path.stat()
-    elsewhere = f"name a directory of yours in {VARIABLE}"
+    elsewhere = f"set {CONFIG_VARIABLE} to a directory of yours"
     if status.st_uid not in (0, os.getuid()):
         return f"{path} belongs to another user ({user_name(status.st_uid)}): {elsewhere}"
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-        return f"{path} is not a file of at most {MOST_BYTES} bytes: remove it"
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_LIST:
+        return f"{path} is not a file of at most {LARGEST_LIST} bytes: remove it"
     if place := writable_by_others(path):
         if is_of_another(place.stat()):
-            return f"{open_words(place)}: {elsewhere}"
-        return f"others can write {place}: `{closing(place)}`, or {elsewhere}"
+            return f"{who_can_write_text(place)}: {elsewhere}"
+        return f"others can write {place}: `{closing_command(place)}`, or {elsewhere}"
     return ""

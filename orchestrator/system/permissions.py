@@ -1,4 +1,4 @@
-"""Who else can write a file or directory: by its owner, its mode, its group, and its access control list."""
+"""Finds the other users who can write a file or directory, by its owner, mode, group and access control list."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from functools import cache
 from pathlib import Path
 
 ACCESS_LIST = "system.posix_acl_access"
-"""Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
+"""Attribute of a file with its access control list on Linux. After four bytes, each entry has a kind, rights and an
+id."""
 OF_USER = 2
 """Kind of an entry with the rights of a user."""
 OF_GROUP = 8
 """Kind of an entry with the rights of a group."""
 OF_ALL = 16
-"""Kind of the entry with the most rights that any user or group on the list may have."""
+"""Kind of the entry (the mask) that limits the rights of every user and group on the list."""
 NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
-"""Errors that mean that a file has no list, or that its file system has none."""
+"""Error numbers for a file without a list, and for a file system without lists."""
 
 
 def writable_by_others(path: Path) -> Path | None:
-    """Return the first of a path and its parents that other users can write, or None."""
+    """Return the first of a path and its parents that other users can write, or None if only this user and root can."""
     return next(places_of_others(path), None)
 
 
 def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
-    """Yield those of a path and its parents that other users can write, including their owners and other members of
-    their groups unless ``teams`` is False.
+    """Yield each directory on the path that another user can write, and the path itself if another user can write it.
+    That includes another owner and, unless ``teams`` is False, other members of the group.
 
     A group that has only this user does not count. In a directory with the sticky bit, such as ``/tmp``, others can add
-    files but not replace those of this user, unless the directory is theirs.
+    files. They cannot replace this user's files, unless the directory belongs to them.
     """
+    # In a directory with the sticky bit, the owner of the entry below decides whether others can replace it.
     below: os.stat_result | None = None
     for place in (path, *path.parents):
         status = place.stat()
@@ -50,27 +52,31 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
 
 
 def is_of_another(status: os.stat_result) -> bool:
-    """Return True if a file or directory belongs to another user, who can write it in spite of its mode."""
+    """Return True if a file or directory belongs to another user. They can write it whatever its mode is."""
     return status.st_uid not in (0, os.getuid(), _unknown_user())
 
 
-def open_words(place: Path) -> str:
-    """Return who else can write one of :func:`places_of_others`."""
+def who_can_write_text(place: Path) -> str:
+    """Return a sentence that says who else can write a file or directory from :func:`places_of_others`."""
     status = place.stat()
     if is_of_another(status):
         return f"{place} belongs to another user ({user_name(status.st_uid)})"
     return f"other users can write {place}"
 
 
-def closing_words(place: Path, otherwise: str) -> str:
-    """Return how to prevent what :func:`open_words` says, or otherwise avoid it."""
-    return otherwise if is_of_another(place.stat()) else f"remove that permission ({closing(place)}), or {otherwise}"
+def closing_text(place: Path, otherwise: str) -> str:
+    """Return how to remove other users' permission to write a file or directory, or what to do ``otherwise``."""
+    return (
+        otherwise
+        if is_of_another(place.stat())
+        else f"remove that permission ({closing_command(place)}), or {otherwise}"
+    )
 
 
 @cache
 def _unknown_user() -> int | None:
-    """Return the user that the system shows for every owner unknown in this container, root among them, or None if
-    all are known."""
+    """Return the user id that the system shows for every owner that this container does not know, such as root outside
+    it. Return None if the container knows all users."""
     try:
         user = int(Path("/proc/sys/kernel/overflowuid").read_text())
         lines = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
@@ -79,12 +85,12 @@ def _unknown_user() -> int | None:
     return None if any(first <= user < first + count for first, _, count in lines) else user
 
 
-def shared_words(place: Path) -> str:
-    """Return who else can write a directory, such as "belongs to another user (ann)", or "" for a directory of this
-    user or root alone.
+def sharing_text(place: Path) -> str:
+    """Return who else can write a directory, such as "belongs to another user (ann)". Return an empty string if only
+    this user and root can.
 
-    Libraries and programs open files there by their paths again and again, and those users could put links in their
-    place. Only this project's own files are opened without following links of other users.
+    Libraries and programs open files in the directory by their paths again and again, and those users could replace the
+    files by links. This program opens only its own files without following other users' links.
     """
     owner = place.stat().st_uid
     if owner not in (0, os.getuid()):
@@ -92,13 +98,13 @@ def shared_words(place: Path) -> str:
     return "can be written by other users" if next(places_of_others(place), None) == place else ""
 
 
-def closing(place: Path, who: str = "go", change: str = "-w") -> str:
-    """Return the command that removes other users' permission to write a place, quoted for a shell."""
+def closing_command(place: Path, who: str = "go", change: str = "-w") -> str:
+    """Return the shell command that removes other users' permission to write a file or directory."""
     return f"chmod {who}{change} {shlex.quote(str(place))}"
 
 
 def user_name(user: int) -> str:
-    """Return the name of a user by id, or ``uid 1000`` for one that is not listed."""
+    """Return the name of a user by id, or ``uid 1000`` if the user list does not contain the id."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -106,8 +112,10 @@ def user_name(user: int) -> str:
 
 
 def _lists_others(path: Path, *, groups: bool) -> bool:
-    """Return True if an access control list (``setfacl``) lets another user write, or another group with ``groups``.
-    Their rights are not among those of the mode, which then has the most that anyone on the list may have."""
+    """Return True if an access control list (``setfacl``) lets another user write or, with ``groups``, another group.
+
+    With an access control list, the group bits of the mode show the mask, not the rights of individual users.
+    """
     if not hasattr(os, "getxattr"):  # Not Linux.
         return False
     try:

@@ -1,4 +1,4 @@
-"""Checks that all models of plain data share."""
+"""The configuration of all pydantic models."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-SHOWN = 6
+MOST_NAMES = 6
 """Maximum number of names in a message."""
 
 
@@ -20,7 +20,7 @@ def number(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Return a tested size, unrounded: ``14,736``."""
+    """Return a tested size without rounding: ``14,736``."""
     return f"{value:,.0f}" if float(value).is_integer() else number(value)
 
 
@@ -68,7 +68,8 @@ def rough_duration(seconds: float) -> str:
 
 
 def scaled(value: float, units: Mapping[str, float], rest: str) -> str:
-    """Return a value in the first of these units that it reaches, or ``rest``: ``350 kB``, ``1.3 GB``, ``12M``."""
+    """Return a value in the first of these units that it reaches (``1.3 GB``, ``12M``), or ``rest`` if it reaches
+    none."""
     for name, unit in units.items():
         if value >= unit:
             return f"{value / unit:.{0 if value >= 10 * unit else 1}f}{name}"
@@ -86,6 +87,6 @@ def moment(when: datetime) -> str:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first names, and the number of remaining names."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    """Return the first names, and the number of remaining names: ``a, b, c, d, e, f and 3 more``."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
 
-from orchestrator.space.mistakes import Mistake
+from orchestrator.space.parsing import Mistake
 from orchestrator.space.spec import SweepSpec
 from tests.cli.program import ROOT, command
 from tests.families import LogisticFamily, LogisticLearner

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import orchestrator as o
-from orchestrator.catalog.answer_file import LARGEST_BYTES, check, outcome_differences, read_answer
+from orchestrator.catalog.answer_file import LARGEST_ANSWER_FILE, check, outcome_differences, read_answer
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
 from orchestrator.system.errors import UserError
@@ -94,16 +94,19 @@ def _set(*path: str | int, to: object) -> Change:
         (_set("claims", "transitions", 0, "transition", to=20.0), "transition of add in add"),
         (_set("claims", "transitions", 0, "transition", to=10**400), "transition of add in add"),
         (_set("claims", "transitions", 0, "verdict", to="below"), "verdict of add in add"),
-        (_set("claims", "answer", 0, to="PROD helps."), "the answer does not say: PROD helps."),
+        (
+            _set("claims", "answer", 0, to="PROD helps."),
+            "the file contains a line that the recomputed answer does not: PROD helps.",
+        ),
         (lambda data: data["claims"]["answer"].reverse(), "another order"),
         (lambda data: data["claims"]["transitions"].pop(), "the table of transitions is about"),
         (_set("claims", "transitions", 0, "saved_runs", to=900), "has no column saved_runs for add in add"),
         # Outcomes that were made nicer, and pairs that were left out.
         (_set("runs", 9, "accuracy", to={"add": 0.1}), "evidence of add in add+prod"),
-        (lambda data: data["pairs"].pop(0), "pairs of add in add+prod is 11; the file says 12"),
+        (lambda data: data["pairs"].pop(0), "pairs of add in add+prod is 11, but 12 in the file"),
         (_set("runs", 4, "key", to="0123456789abcdef"), "its settings have the key"),
         (_set("space", "settings", "haste", to=1.0), "its settings have the key"),
-        (_set("space", "search", "error", to=0.2), "the answer does not say"),
+        (_set("space", "search", "error", to=0.2), "that the recomputed answer does not"),
     ],
 )
 def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, change: Change, named: str) -> None:
@@ -140,7 +143,7 @@ def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, cha
         (_set("sweep", to="agrees \u202e"), "control characters"),
         (_set("space", "name", to="a" * 3000), "more than 2,000 characters"),
         (_set("claims", "transitions", 0, "words", to=[]), "claims.transitions[0].words"),
-        (_set("space", "settings", to=json.loads("[" * 50 + "]" * 50)), "brackets in brackets"),
+        (_set("space", "settings", to=json.loads("[" * 50 + "]" * 50)), "nested brackets"),
     ],
 )
 def test_files_that_cannot_be_used_are_refused(
@@ -161,7 +164,7 @@ def test_files_that_cannot_be_used_are_refused(
         (b'{"kind": NaN}', "NaN is not a number"),
         (b'{"kind": 1, "kind": 2}', "a key is written twice"),
         (b"[1]", "is not the answer of a sweep"),
-        (b" " * (LARGEST_BYTES + 1), "more than 5,000,000 bytes"),
+        (b" " * (LARGEST_ANSWER_FILE + 1), "more than 5,000,000 bytes"),
     ],
 )
 def test_other_files_are_refused(run: Program, tmp_path: Path, content: bytes, named: str) -> None:
@@ -212,7 +215,7 @@ def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Pat
         assert ended.code == 1
         assert ended.out.count("the same bits") == 7
         assert "add+prod, size 8, seed 0 (key 51e956149f5b9dcb): differs" in ended.out
-        assert "does not agree with its 8 runs and 4 pairs" in ended.err
+        assert "does not follow from its 8 runs and 4 pairs" in ended.err
 
 
 def test_a_chain_of_phases_is_trained_again(run: Program, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def units(tmp_path: Path) -> None:
         (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
         (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500, but only"),
         (["--set", "seeds=0"], "--set seeds=0: must be greater than or equal to 1; got 0"),
-        (["--scratch", "units.yaml"], "units.yaml cannot be created: File exists; name another directory as --scratch"),
+        (["--scratch", "units.yaml"], "units.yaml cannot be created: File exists; pass another directory as --scratch"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 1h 30min"),
         (["--max-time", "0s"], "--max-time '0s': the time must be greater than zero"),
         (["--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),

@@ -13,14 +13,14 @@ import pytest
 
 from orchestrator.cli import set_up
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import CheckResult, Grade, Trained, examined, ok
+from orchestrator.doctor.machine import CheckResult, Grade, SmallTraining, examined, ok
 from orchestrator.home.directories import Home
-from orchestrator.home.ownership import ID, trust_home
+from orchestrator.home.ownership import HOME_ID_FILE, trust_home
 from orchestrator.record.tracker import StoreError
 from orchestrator.sweep.starting import check_room
 from orchestrator.system import hardware
 from orchestrator.system.errors import UserError
-from orchestrator.system.hardware import Limits
+from orchestrator.system.hardware import CgroupLimits
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.sweep.sweeps import spec
@@ -32,7 +32,7 @@ def test_this_machine_passes_all_checks(tmp_path: Path) -> None:
     names = ["software", "machine", "home", "files", "training", "MLflow", "Ray"]
     lines = [line.split()[:2] for line in output.splitlines()]
     assert [line[1] for line in lines if line[0] in tuple(Grade)] == names
-    assert list(tmp_path.iterdir()) == [tmp_path / ID]
+    assert list(tmp_path.iterdir()) == [tmp_path / HOME_ID_FILE]
 
 
 def test_an_unreachable_store_is_wrong_and_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,11 +54,11 @@ def test_a_check_that_raises_is_reported_as_wrong_and_others_still_run() -> None
 
 
 def test_a_container_with_few_resources_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware, "limits", lambda: Limits(memory_bytes=9e8, cpus=0.5))
+    monkeypatch.setattr(hardware, "limits", lambda: CgroupLimits(memory_bytes=9e8, cpus=0.5))
     part = machine.machine_part()
     assert part.grade is Grade.SLOW
     assert part.text.startswith("1 CPU core and 0.9 GB of memory, of ")
-    monkeypatch.setattr(hardware, "limits", Limits)
+    monkeypatch.setattr(hardware, "limits", CgroupLimits)
     assert machine.machine_part().grade is Grade.OK
 
 
@@ -96,8 +96,8 @@ def test_a_stack_that_does_not_learn_or_resumes_inexactly_is_wrong(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def trained(*given: object, **options: object) -> Trained:
-        return Trained(losses, resumed if options.get("resumed") else "same")
+    def trained(*given: object, **options: object) -> SmallTraining:
+        return SmallTraining(losses, resumed if options.get("resumed") else "same")
 
     monkeypatch.setattr(machine, "apart", trained)
     monkeypatch.setattr(machine, "missing", tuple)  # The compiled step of a checkout may be older than its source.
@@ -206,4 +206,4 @@ def test_nothing_is_tried_in_a_home_of_another_user(owner: int, tmp_path: Path) 
     assert machine.place_of_tests(home) != home
     with pytest.raises(StoreError, match="belongs to another user"):
         machine.record(home)
-    assert [path.name for path in home.iterdir()] == [ID]
+    assert [path.name for path in home.iterdir()] == [HOME_ID_FILE]

@@ -24,7 +24,8 @@ from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.messages import StackReport
 from orchestrator.history.journal import Journal
-from orchestrator.history.sweeps import Sweep, create_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import Sweep, create_sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.jobs.plan import Job, Stack

@@ -13,8 +13,8 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.history.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.history.sweeps import Sweep
-from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members, read_progress
-from orchestrator.home.directories import IMPORTED, Home, SweepDirectory
+from orchestrator.home.checkpoints import LEARNER_DIRECTORY, Checkpoints, read_members, read_progress
+from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
 from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Stack
@@ -41,7 +41,7 @@ def make(path: Path, *, slots: int = 2, interrupted: list[Request] | None = None
     sweep = Sweep(SweepDirectory(path.parent), wanted_spec, "now", {})
     if interrupted:
         with Checkpoints(sweep.files.checkpoints).put("interrupted", list(map(asdict, interrupted))) as checkpoint:
-            (checkpoint / CHECKPOINT).mkdir()
+            (checkpoint / LEARNER_DIRECTORY).mkdir()
     sizing = StackSizes(wanted_spec, Hardware(2, 16))
     plan = StudyPlan(sweep, searcher_of(wanted_spec), Journal(path))
     return Campaign(sweep.files, sweep.setup, plan, slots=lambda _: slots, sizing=sizing)
@@ -166,7 +166,7 @@ def test_a_run_that_continues_an_imported_phase_is_marked(files: Path) -> None:
         campaign.stack_ended(stack.id)
         ended[job.key] = job.donor
         if not job.donor:
-            (store.directory(job.key) / IMPORTED).touch()
+            (store.directory(job.key) / IMPORTED_MARK).touch()
     [second] = [key for key, donor in ended.items() if donor]
     assert store.is_imported(second)
 
@@ -254,7 +254,7 @@ def test_a_run_with_two_checkpoints_trains_in_one_stack(files: Path) -> None:
     checkpoints = Checkpoints(campaign.files.checkpoints)
     for stack in (whole, alone):
         with checkpoints.put(stack.id, list(map(asdict, requests_of(campaign, *stack.jobs)))) as checkpoint:
-            (checkpoint / CHECKPOINT).mkdir()
+            (checkpoint / LEARNER_DIRECTORY).mkdir()
     resumed = make(files, slots=2, **one_size)
     first, second = start(resumed), start(resumed)
     trained = [resumed.job(stack).wanted for stack in (first, second)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.directories import Home
-from orchestrator.space.mistakes import InvalidDataError
+from orchestrator.space.parsing import InvalidDataError
 from tests.cli.program import command, separate, started
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec

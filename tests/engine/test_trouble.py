@@ -16,13 +16,13 @@ from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.history.journal import Ended, Journal, to_line
 from orchestrator.history.sweeps import create_sweep
-from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
+from orchestrator.home.checkpoints import LEARNER_DIRECTORY, Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system.errors import SweepError, UserError
-from orchestrator.system.machine_errors import trouble_in, trouble_words
+from orchestrator.system.machine_errors import machine_errno, machine_error_text
 from tests.disks import mounted
 from tests.engine.jobs import job_for
 from tests.engine.test_campaign import GOOD, make, plan_of
@@ -86,8 +86,8 @@ def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, message: st
     ],
 )
 def test_a_machine_error_has_a_remedy_unless_the_user_can_fix_it(error: Exception, message: str) -> None:
-    assert trouble_words(error, "/home").startswith(message)
-    assert (trouble_in(error) is None) is (message == "")
+    assert machine_error_text(error, "/home").startswith(message)
+    assert (machine_errno(error) is None) is (message == "")
 
 
 def test_a_permanent_machine_error_stops_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
@@ -204,7 +204,11 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     checkpoints = Checkpoints(Home(tmp_path).sweep(job.setup.sweep_id).checkpoints)
     directory = checkpoints.newest(job.stack_id)
     assert directory is not None
-    file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
+    file = {
+        "torn": f"{LEARNER_DIRECTORY}/step.json",
+        "gone": f"{LEARNER_DIRECTORY}/step.json",
+        "no members": "members.json",
+    }[spoil]
     if spoil == "gone":
         (directory / file).unlink()
     else:
@@ -267,14 +271,16 @@ def test_a_full_disk_is_recognized_in_the_errors_of_every_writer(small_disk: Pat
         "npy": lambda: np.save(small_disk / "c.npy", array),
         "safetensors": lambda: save_file({"array": array}, small_disk / "d"),
     }
-    assert {name: trouble_in(caught(write)) for name, write in writers.items()} == dict.fromkeys(writers, errno.ENOSPC)
+    assert {name: machine_errno(caught(write)) for name, write in writers.items()} == dict.fromkeys(
+        writers, errno.ENOSPC
+    )
 
 
 def test_the_full_disk_with_training_data_is_named(small_disk: Path) -> None:
     fill(small_disk / "ballast")
     with pytest.raises(Exception, match="No space left") as raised:
         load_dataset(TaskSettings(modulus=6, depth=1), Mix.parse("add"), 0, small_disk)
-    assert trouble_words(raised.value, "/elsewhere").startswith(f"the disk of {small_disk}/listops-")
+    assert machine_error_text(raised.value, "/elsewhere").startswith(f"the disk of {small_disk}/listops-")
 
 
 def test_a_full_disk_while_a_trial_closes_is_reported_by_the_next_stack(small_disk: Path) -> None:

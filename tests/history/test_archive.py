@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.history import archive
-from orchestrator.history.archive import MARK, Copied, export_home, import_home
+from orchestrator.history.archive import LAYOUT_MEMBER, CopyCounts, export_home, import_home
 from orchestrator.history.journal import Asked, Journal, recall
 from orchestrator.home.directories import Home
-from orchestrator.home.ownership import ID
+from orchestrator.home.ownership import HOME_ID_FILE
 from orchestrator.home.run_files import ORIGIN, OUTCOME
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, seal
@@ -67,13 +67,13 @@ def test_an_exported_home_is_imported_unchanged_and_once(home: Home, file: Path,
     (home.root / "claims" / "key").write_text("begun-1")
     (home.root / "mlflow.db").write_bytes(b"a database")
     runs, new = len(RunStore(home).stored_keys()), Home(tmp_path / "new")
-    assert export_home(home, file) == Copied(runs, 2)
-    assert import_home(new, file, pytest.fail) == Copied(runs, 2)
+    assert export_home(home, file) == CopyCounts(runs, 2)
+    assert import_home(new, file, pytest.fail) == CopyCounts(runs, 2)
     assert contents(new) == contents(home) != {}
     assert all(new.sweep(sweep_id).imported.is_file() for sweep_id in new.sweep_ids())
-    assert sorted(path.name for path in new.root.iterdir()) == [ID, ".runs.lock", "runs", "sweeps"]
+    assert sorted(path.name for path in new.root.iterdir()) == [HOME_ID_FILE, ".runs.lock", "runs", "sweeps"]
     assert {recall(new.sweep(item)).state for item in new.sweep_ids()} == {State.FINISHED, State.INTERRUPTED}
-    assert import_home(new, file, pytest.fail) == Copied(0, 0)
+    assert import_home(new, file, pytest.fail) == CopyCounts(0, 0)
     assert contents(new) == contents(home)
 
 
@@ -92,7 +92,7 @@ def test_runs_are_merged_by_key_and_damaged_ones_are_replaced_or_left_out(
     warnings: list[str] = []
     result = import_home(other, file, warnings.append)
     assert [new in line for line in warnings] == [True]
-    assert result == Copied(len(theirs.stored_keys()) - len(shared), 2)
+    assert result == CopyCounts(len(theirs.stored_keys()) - len(shared), 2)
     assert set(theirs.stored_keys()) - set(mine.stored_keys()) == {new}
     assert (mine.directory(shared[0]) / OUTCOME).read_bytes() == (theirs.directory(shared[0]) / OUTCOME).read_bytes()
     assert (mine.directory(shared[1]) / OUTCOME).stat().st_mtime_ns == before
@@ -117,10 +117,10 @@ def test_runs_with_other_results_are_reported(change: str, home: Home, file: Pat
         (store.directory(key) / CONTENTS).unlink()
         seal(store.directory(key))
     before, warnings = contents(other), list[str]()
-    assert import_home(other, file, warnings.append) == Copied(0, 0)
+    assert import_home(other, file, warnings.append) == CopyCounts(0, 0)
     assert contents(other) == before
     [line] = warnings
-    assert f"{file} has other results" in line
+    assert line.startswith(f"Some runs in {file} differ from the runs here (")
     assert changed in line
     assert slower not in line
     assert len(keys) > 2
@@ -130,7 +130,7 @@ def test_runs_with_other_results_are_reported(change: str, home: Home, file: Pat
 def test_a_name_that_no_disk_can_keep_is_refused_before_anything_is_imported(name: str, tmp_path: Path) -> None:
     path = tmp_path / "long.tar.gz"
     with tarfile.open(path, "w:gz") as archive_file:
-        add(archive_file, MARK, archive.LAYOUT)
+        add(archive_file, LAYOUT_MEMBER, archive.LAYOUT)
         add(archive_file, name, b"x")
     with pytest.raises(UserError, match="nothing was imported"):
         import_home(Home(tmp_path / "new"), path, pytest.fail)
@@ -154,7 +154,7 @@ def flipped(path: Path) -> None:
 
 def later(path: Path) -> None:
     with tarfile.open(path, "w:gz") as new:
-        add(new, MARK, b'{"layout": 2}')
+        add(new, LAYOUT_MEMBER, b'{"layout": 2}')
 
 
 def add(archive: tarfile.TarFile, name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> None:
@@ -190,7 +190,7 @@ def test_nothing_is_imported_from_a_damaged_file(
 def test_a_file_with_unsafe_paths_is_refused(name: str, tmp_path: Path) -> None:
     file = tmp_path / "home.tar.gz"
     with tarfile.open(file, "w:gz") as new:
-        add(new, MARK, b'{"layout": 1}')
+        add(new, LAYOUT_MEMBER, b'{"layout": 1}')
         add(new, name, b"", tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE)
     with pytest.raises(UserError, match=r"not a (plain )?file"):
         import_home(Home(tmp_path / "new"), file, pytest.fail)
@@ -270,19 +270,19 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     with stopped.files.driving(), pytest.raises(UserError, match="another process"):
         import_home(stopped.home, back, pytest.fail)
     warnings: list[str] = []
-    assert import_home(stopped.home, back, warnings.append) == Copied(0, 1)
+    assert import_home(stopped.home, back, warnings.append) == CopyCounts(0, 1)
     assert ["shown as imported" in line for line in warnings] == [True]
     memory = remembered(stopped.home.root, stopped.files.id)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
-    assert import_home(stopped.home, out, pytest.fail) == Copied(0, 0)
+    assert import_home(stopped.home, out, pytest.fail) == CopyCounts(0, 0)
     journal = Home(early).sweep(stopped.files.id).journal
     with Journal(journal) as other:
         other.append(Asked(()))  # The same runs could end in the same second in both homes.
     assert command("run", stopped.space, "--engine=local", "--home", early, "--resume").code == 0
     warnings.clear()
     before = journal.read_bytes()
-    assert import_home(Home(early), back, warnings.append) == Copied(0, 0)
+    assert import_home(Home(early), back, warnings.append) == CopyCounts(0, 0)
     assert len(warnings) == 1
     assert "the sweep here is kept" in warnings[0]
     assert journal.read_bytes() == before
@@ -333,7 +333,7 @@ def test_an_interrupted_import_can_be_repeated(
     assert len(RunStore(new).stored_keys()) == 2
     assert new.sweep_ids() == []
     result = import_home(new, file, pytest.fail)
-    assert result == Copied(len(RunStore(home).stored_keys()) - 2, 2)
+    assert result == CopyCounts(len(RunStore(home).stored_keys()) - 2, 2)
     assert contents(new) == contents(home)
 
 
@@ -375,7 +375,7 @@ def test_a_run_that_does_not_say_where_it_comes_from_is_not_imported(
     copied = import_home(Home(tmp_path / "own"), archive_file, warnings.append)
     assert copied.runs == len(others)
     assert sorted(RunStore(Home(tmp_path / "own")).stored_keys()) == others
-    assert f"run {forged} in {archive_file} does not say which sweep it was trained for" in warnings[0]
+    assert f"run {forged} in {archive_file} does not name the sweep that it was trained for" in warnings[0]
 
 
 @pytest.mark.parametrize("change", ["question: another one", "looks: {}", "sizes: [8]"])
@@ -402,7 +402,7 @@ def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: 
 def test_a_file_of_an_impossible_time_is_refused(time: str, tmp_path: Path) -> None:
     file = tmp_path / "home.tar.gz"
     with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as new:
-        add(new, MARK, b'{"layout": 1}')
+        add(new, LAYOUT_MEMBER, b'{"layout": 1}')
         member = tarfile.TarInfo("runs/0123456789abcdef/outcome.json")
         member.pax_headers = {"mtime": time}
         new.addfile(member, io.BytesIO())

@@ -16,7 +16,7 @@ from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.sentences.findings import conditions
 from orchestrator.space.comparisons import comparisons
-from orchestrator.space.mistakes import InvalidDataError
+from orchestrator.space.parsing import InvalidDataError
 from orchestrator.space.spec import SweepSpec
 from tests.cli.program import command
 from tests.sweep.sweeps import FAMILY, printed, quiet, run_here, spec

@@ -15,14 +15,15 @@ from orchestrator.history.journal import (
     Asked,
     Begun,
     Ended,
-    Entry,
     Journal,
+    JournalEntry,
     Stopped,
     read_journal,
     recall,
     to_line,
 )
-from orchestrator.history.sweeps import create_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import create_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
@@ -57,7 +58,7 @@ def test_appended_entries_are_read_back(tmp_path: Path) -> None:
     assert list(read_journal(path)) == []
     begun = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}})
     failed, reused, tuned = entry(2), entry(1), Ended("tuned", TUNED)
-    entries: list[Entry] = [begun, tuned, failed, reused, Stopped("add"), Answered()]
+    entries: list[JournalEntry] = [begun, tuned, failed, reused, Stopped("add"), Answered()]
     with Journal(path) as journal:
         for item in entries:
             journal.append(item)

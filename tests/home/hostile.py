@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from orchestrator.history.archive import LAYOUT, MARK
+from orchestrator.history.archive import LAYOUT, LAYOUT_MEMBER
 from orchestrator.history.journal import CHECKSUM
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
@@ -165,7 +165,7 @@ def archive_of(members: list[tuple[str, bytes, bytes]], mark: bytes = LAYOUT) ->
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
         known = {name for name, _, _ in members}
-        for name, data, kind in ([] if MARK in known else [(MARK, mark, tarfile.REGTYPE)]) + members:
+        for name, data, kind in ([] if LAYOUT_MEMBER in known else [(LAYOUT_MEMBER, mark, tarfile.REGTYPE)]) + members:
             member = tarfile.TarInfo(name)
             member.type, member.size, member.linkname, member.mtime = kind, len(data), "../../victim", int(time.time())
             archive.addfile(member, io.BytesIO(data))

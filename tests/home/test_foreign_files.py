@@ -16,9 +16,9 @@ import pytest
 
 from orchestrator.history.archive import import_home
 from orchestrator.history.journal import Answered, Journal, read_journal
-from orchestrator.history.sweeps import REPORT, create_sweep
+from orchestrator.history.sweeps import REPORT_FILE, create_sweep
 from orchestrator.home import foreign_database
-from orchestrator.home.checkpoints import CHECKPOINT, PROGRESS, Checkpoints, StackNotes, read_progress
+from orchestrator.home.checkpoints import LEARNER_DIRECTORY, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import Home, last_written
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.run_files import OUTCOME, read_results, read_run
@@ -118,7 +118,7 @@ def test_a_mix_missing_in_one_specification_leaves_the_others_and_can_be_removed
 @pytest.mark.parametrize("write", ["report", "figure"])
 def test_a_link_in_a_sweep_is_replaced_and_its_target_kept(write: str, home: Home, victim: Path, run: Program) -> None:
     [sweep_id] = home.sweep_ids()
-    target = home.sweep(sweep_id).directory / (REPORT if write == "report" else "figure.pdf")
+    target = home.sweep(sweep_id).directory / (REPORT_FILE if write == "report" else "figure.pdf")
     target.symlink_to(victim)
     run(write, sweep_id, "--home", home.root).succeeded()
     assert victim.read_text() == "mine"
@@ -188,7 +188,9 @@ def device(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pipe, device])
-@pytest.mark.parametrize("name", ["journal.jsonl", "space.yaml", "stop.jsonl", "driver.lock", REPORT, "answer.txt"])
+@pytest.mark.parametrize(
+    "name", ["journal.jsonl", "space.yaml", "stop.jsonl", "driver.lock", REPORT_FILE, "answer.txt"]
+)
 def test_a_pipe_or_device_in_a_sweep_does_not_block(kind: Callable[[Path], None], name: str, home: Home) -> None:
     [sweep_id] = home.sweep_ids()
     kind(home.sweep(sweep_id).directory / name)
@@ -448,8 +450,8 @@ def test_a_checkpoint_with_a_link_or_pipe_is_dropped_although_its_contents_do_no
     files = home.sweep(home.sweep_ids()[0])
     checkpoints = Checkpoints(files.checkpoints)
     with checkpoints.put("stack", []) as directory:
-        (directory / CHECKPOINT).mkdir()
-    path = files.checkpoints / "stack.1" / CHECKPOINT / "stack.safetensors"
+        (directory / LEARNER_DIRECTORY).mkdir()
+    path = files.checkpoints / "stack.1" / LEARNER_DIRECTORY / "stack.safetensors"
     path.symlink_to(victim) if kind == "link" else pipe(path)
     assert "stack.safetensors is not a plain file" in checkpoints.check("stack")
     assert checkpoints.stacks() == []

@@ -24,7 +24,7 @@ from tests.sweep.sweeps import spec
 
 def test_a_home_given_as_an_address_is_refused() -> None:
     message = command("sweeps", "--home", "s3://bucket/home").refused()
-    assert "give a directory as --home" in " ".join(message.replace("│", " ").split())
+    assert "pass a directory as --home" in " ".join(message.replace("│", " ").split())
 
 
 @pytest.fixture(name="frozen")

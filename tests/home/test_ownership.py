@@ -19,9 +19,17 @@ import orchestrator as o
 from orchestrator.history.archive import export_home
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
-from orchestrator.home.ownership import ID, check_own, homes_list, is_home, list_as_own, trust_home, why_foreign
+from orchestrator.home.ownership import (
+    HOME_ID_FILE,
+    check_own,
+    homes_list,
+    is_home,
+    list_as_own,
+    trust_home,
+    why_foreign,
+)
 from orchestrator.system.errors import UserError
-from orchestrator.system.own_lists import VARIABLE, own_list
+from orchestrator.system.own_lists import CONFIG_VARIABLE, own_list
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program
 from tests.disks import mounted
@@ -50,7 +58,7 @@ search: {method: grid}
 def own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty configuration directory."""
     directory = tmp_path_factory.mktemp("configuration")
-    monkeypatch.setenv(VARIABLE, str(directory))
+    monkeypatch.setenv(CONFIG_VARIABLE, str(directory))
     return directory
 
 
@@ -164,7 +172,9 @@ def unpack(home: Path) -> Path:
 
 def unpack_without_id_in_place(home: Path) -> Path:
     """Another user's home comes to lie where one of the user's was."""
-    subprocess.run(["tar", "-C", home, "--exclude", f"./{ID}", "-cf", home.with_name("home.tar"), "."], check=True)
+    subprocess.run(
+        ["tar", "-C", home, "--exclude", f"./{HOME_ID_FILE}", "-cf", home.with_name("home.tar"), "."], check=True
+    )
     shutil.rmtree(home)
     home.mkdir()
     subprocess.run(["tar", "-C", home, "-xf", home.with_name("home.tar")], check=True)
@@ -173,7 +183,7 @@ def unpack_without_id_in_place(home: Path) -> Path:
 
 def unpack_with_another_id_in_place(home: Path) -> Path:
     place = unpack_without_id_in_place(home)
-    (place / ID).write_text("0" * 32)
+    (place / HOME_ID_FILE).write_text("0" * 32)
     return place
 
 
@@ -193,14 +203,14 @@ def forget(home: Path) -> Path:
 
 def made_before(home: Path) -> Path:
     """A home of a version without ids."""
-    (home / ID).unlink()
+    (home / HOME_ID_FILE).unlink()
     return home
 
 
 def link_to_an_id(home: Path) -> Path:
     place = unpack(home)
-    (place / ID).unlink()
-    (place / ID).symlink_to(home / ID)
+    (place / HOME_ID_FILE).unlink()
+    (place / HOME_ID_FILE).symlink_to(home / HOME_ID_FILE)
     return place
 
 
@@ -255,7 +265,7 @@ def test_a_copy_that_gets_the_number_of_a_deleted_file_is_read(home: Home) -> No
     """A disk gives the numbers of deleted files and directories to new ones. Only the list shows this one."""
     place = copy(home.root)
     shutil.rmtree(home.root)
-    number = (place / ID).stat().st_ino
+    number = (place / HOME_ID_FILE).stat().st_ino
     lines = [json.loads(line) for line in homes_list().read_text().splitlines()]
     assert [len(line) for line in lines] == [5, 5]  # Before the id was written, and after.
     homes_list().write_text("".join(f"{json.dumps([*line[:3], number, line[4]])}\n" for line in lines))
@@ -301,7 +311,7 @@ def test_no_command_writes_in_a_home_of_somebody_else(words: list[str], home: Ho
     export_home(home, Path("home.tar.gz"))
     place = unpack(home.root)
     before = content(place)
-    assert f"{place} is not listed as a home of yours" in run(*words, "--home", place).refused()
+    assert f"{place} is not in your list of homes" in run(*words, "--home", place).refused()
     assert content(place) == before
     assert not (place / "mlflow.db").exists()
 
@@ -324,7 +334,7 @@ def test_reading_works_in_a_home_of_somebody_else(home: Home, run: Program, tmp_
 
 def test_commands_that_read_a_home_of_somebody_else_say_so_once(home: Home, run: Program, tmp_path: Path) -> None:
     foreign = unpack(home.root)
-    note = f"note: {foreign} is not listed as a home of yours (it is a copy of {home.root}, or was moved from there)"
+    note = f"note: {foreign} is not in your list of homes (it is a copy of {home.root}, or was moved from there)"
     for place, notes in ((home.root, 0), (foreign, 1)):
         output = tmp_path / f"{notes}"
         output.mkdir()
@@ -397,15 +407,15 @@ def test_a_new_home_does_not_keep_an_id_that_it_came_with(home: Home, tmp_path: 
     """The author of a directory knows that id, and can put a home with it in the same place later."""
     cloned = tmp_path / "clone"
     cloned.mkdir()
-    (cloned / ID).write_text("0" * 32)
+    (cloned / HOME_ID_FILE).write_text("0" * 32)
     make_home(cloned)
-    own = (cloned / ID).read_text()
+    own = (cloned / HOME_ID_FILE).read_text()
     assert own != "0" * 32
     make_home(cloned)
-    assert (cloned / ID).read_text() == own
+    assert (cloned / HOME_ID_FILE).read_text() == own
     shutil.rmtree(cloned)
     shutil.copytree(home.root, cloned)
-    (cloned / ID).write_text("0" * 32)
+    (cloned / HOME_ID_FILE).write_text("0" * 32)
     assert "does not list it" in why_foreign(cloned)
 
 
@@ -431,12 +441,12 @@ def test_a_list_that_cannot_be_written_stops_no_sweep_and_is_said(
     """As in a container with a read-only root."""
     Path("given.yaml").write_text(GIVEN)
     with mounted(tmp_path / "settings", "-o", "ro") as settings:
-        monkeypatch.setenv(VARIABLE, str(settings))
+        monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
         out = run("run", "given.yaml", "--engine=local", "--home", "results").succeeded()
-        assert f"name a directory of yours in {VARIABLE}" in " ".join(out.split())
-        assert f"name a directory of yours in {VARIABLE}" in run("home", "trust", "results").refused()
-        assert "not listed as a home of yours" in run("run", "given.yaml", "--resume", "--home", "results").refused()
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
+        assert f"set {CONFIG_VARIABLE} to a directory of yours" in " ".join(out.split())
+        assert f"set {CONFIG_VARIABLE} to a directory of yours" in run("home", "trust", "results").refused()
+        assert "not in your list of homes" in run("run", "given.yaml", "--resume", "--home", "results").refused()
+    monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "own"))
     run("home", "trust", "results").succeeded()
     run("run", "given.yaml", "--engine=local", "--resume", "--home", "results").succeeded()
 
@@ -493,7 +503,7 @@ def test_without_home_and_settings_the_list_is_in_a_private_directory(
     public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container under a user id without an entry in the user list."""
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(CONFIG_VARIABLE)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(public))
 
@@ -513,7 +523,7 @@ def test_a_home_of_another_user_is_read_until_it_is_trusted(public: Path, monkey
     theirs, planted = public / "theirs", public / "results"
 
     def act() -> None:
-        monkeypatch.setenv(VARIABLE, str(public / "settings of theirs"))
+        monkeypatch.setenv(CONFIG_VARIABLE, str(public / "settings of theirs"))
         write_sweep(Home(theirs), SMALL, runs=runs_of(SMALL)[:DONE], answered=False)
         theirs.chmod(0o755)
         planted.mkdir()
@@ -533,7 +543,7 @@ def test_a_home_of_another_user_is_read_until_it_is_trusted(public: Path, monkey
 
 
 def check_known(home: Path, settings: Path) -> None:
-    os.environ[VARIABLE] = str(settings)
+    os.environ[CONFIG_VARIABLE] = str(settings)
     assert why_foreign(home) == ""
     assert own_list("homes.jsonl").stat().st_uid == os.getuid()
 
@@ -549,7 +559,7 @@ def test_a_home_that_another_user_exchanges_is_read(public: Path, home: Home) ->
         (public / "results").rename(public / "aside")
         (public / "results").mkdir()
         (public / "results" / "runs.jsonl").write_text("{}\n")
-        (public / "results" / ID).write_text("0" * 32)
+        (public / "results" / HOME_ID_FILE).write_text("0" * 32)
 
     as_user(OTHER, act)
     assert "another user" in why_foreign(public / "results")
@@ -567,7 +577,7 @@ def test_another_user_cannot_put_a_copy_in_the_place_of_a_home(public: Path, hom
     assert "another user" in why_foreign(place)
     trust_home(place)
     assert why_foreign(place) == ""
-    (place / ID).chmod(0o640)  # It may as well have been written.
+    (place / HOME_ID_FILE).chmod(0o640)  # It may as well have been written.
     assert "another user" in why_foreign(place)
 
 

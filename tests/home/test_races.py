@@ -19,9 +19,9 @@ from orchestrator.history.archive import export_home
 from orchestrator.history.journal import Asked, Journal
 from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
-from orchestrator.home.foreign_files import open_plain
 from orchestrator.home.run_files import OUTCOME, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
+from orchestrator.home.safe_writing import open_plain
 from orchestrator.record import mlflow_tracker
 from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style

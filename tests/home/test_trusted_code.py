@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from orchestrator.history.journal import Begun, to_line
-from orchestrator.history.sweeps import ANSWER, REPORT, UnreadableError, load_sweep
+from orchestrator.history.sweeps import ANSWER_FILE, REPORT_FILE, UnreadableError, load_sweep
 from orchestrator.home import trusted_code as trusting
 from orchestrator.home.directories import Home
 from orchestrator.home.trusted_code import (
@@ -93,7 +93,7 @@ def in_folder(folder: Path, *words: object, home: str | None = "results") -> End
 def foreign(tmp_path: Path) -> Path:
     """A folder with another user's home in ``results``, whose sweep brings code."""
     sweep = write_sweep(Home(tmp_path / "work" / "results"))
-    (sweep.files.directory / ANSWER).write_text("add+prod needs fewer parameters.\n")
+    (sweep.files.directory / ANSWER_FILE).write_text("add+prod needs fewer parameters.\n")
     (sweep.files.directory / "evil.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
     shutil.copy(sweep.files.directory / "evil.py", tmp_path / "work" / "beside.py")
     return tmp_path / "work"
@@ -118,7 +118,9 @@ def test_a_home_cannot_name_code_in_it_or_in_the_working_directory(foreign: Path
         assert "add+prod needs fewer parameters." in ended.succeeded(), (module, folder, key)
         assert not marker.exists(), (module, folder, key)
     in_folder(directory, "sweeps", home="../..").succeeded()
-    assert "what is in a home is data" in in_folder(foreign, "plan", directory / "space.yaml", home=None).refused()
+    assert (
+        "everything in a home is only data" in in_folder(foreign, "plan", directory / "space.yaml", home=None).refused()
+    )
     for words in (["status"], ["report"], ["explain"], ["sync"], ["rm", "--yes", "own"]):
         assert "Traceback" not in in_folder(foreign, *words).err
         assert not marker.exists(), words
@@ -140,7 +142,11 @@ def test_files_of_a_record_cannot_name_code_next_to_them(route: str, foreign: Pa
     own.write_text(f"like: {files / 'search_space.yaml'}\nname: own\n")
     words = {"plan": ("plan", "search_space.yaml"), "like": ("plan", own), "trust": ("home", "trust", ".")}[route]
     message = in_folder(files, *words, home=None).refused()
-    reasons = ("'evil' was found in a folder that you use for it", "what is in a home is data", "no code is imported")
+    reasons = (
+        "'evil' was found in a folder that you have allowed",
+        "everything in a home is only data",
+        "no code is imported",
+    )
     assert any(reason in message for reason in reasons), message
     assert not (tmp_path / "marker").exists()
 
@@ -174,10 +180,10 @@ def test_a_run_in_a_folder_does_not_allow_other_code_in_it(module: str, foreign:
     home = Home(foreign / "unpacked" / "home")
     [sweep_id] = home.sweep_ids()
     named(home.sweep(sweep_id).directory, module, folder=str(foreign))
-    with pytest.raises(UnreadableError, match="whose code was not allowed yet"):
+    with pytest.raises(UnreadableError, match="but you have not allowed that folder"):
         load_sweep(home, sweep_id)
     named_in(home.sweep(sweep_id).journal, Path())
-    with pytest.raises(UnreadableError, match="was found in a folder that you use for it"):
+    with pytest.raises(UnreadableError, match="was found in a folder that you have allowed"):
         load_sweep(home, sweep_id)
     assert not (tmp_path / "marker").exists()
     sys.modules.pop("own_models_here")
@@ -232,7 +238,7 @@ def test_what_a_user_ran_in_a_folder_is_read_from_anywhere(tmp_path: Path) -> No
     [sweep_id] = Home(folder / "results").sweep_ids()
     space = folder / "results" / "sweeps" / sweep_id / "space.yaml"
     assert "runs" in in_folder(elsewhere, "plan", space, home=None).succeeded()
-    assert "checkers" in (space.parent / ANSWER).read_text()
+    assert "checkers" in (space.parent / ANSWER_FILE).read_text()
     shutil.rmtree(folder / "results" / "runs")
     (folder / "my_models.py").unlink()
     ended = in_folder(elsewhere, "sweeps", home=home).succeeded()
@@ -349,7 +355,7 @@ def test_an_owner_that_a_container_does_not_know_is_no_other_user(
 def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home, spec())
-    (sweep.files.directory / REPORT).write_text("<p>report</p>")
+    (sweep.files.directory / REPORT_FILE).write_text("<p>report</p>")
     named(sweep.files.directory, "gone.away")
     with pytest.raises(UnreadableError, match=r"Its answer is in .*report\.html"):
         load_sweep(home, sweep.id)

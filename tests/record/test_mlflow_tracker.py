@@ -21,7 +21,7 @@ from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
 from orchestrator.record.mlflow_store import Store, all_runs, choose
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
-from orchestrator.record.mlflow_views import AUTHOR, PREFIX, RUNS, TRANSITIONS, address_of, outdated, views
+from orchestrator.record.mlflow_views import AUTHOR, RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of, outdated, views
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer, answer
 from tests.cli.program import imported
@@ -304,7 +304,7 @@ def test_a_transition_that_was_not_located_has_only_what_is_known(new: Record) -
 def views_of(record: Record) -> dict[str, dict[str, Any]]:
     """Return the state of every saved view of the experiment, by name."""
     tags = record.client.get_experiment(experiment_id(record.client)).tags
-    stored = [json.loads(value) for name, value in tags.items() if name.startswith(PREFIX)]
+    stored = [json.loads(value) for name, value in tags.items() if name.startswith(VIEW_TAG_PREFIX)]
     return {view["name"]: json.loads(view["state"]) for view in stored}
 
 
@@ -339,11 +339,11 @@ def test_an_older_view_is_replaced_and_one_that_the_user_saved_stays(new: Record
         "state": json.dumps({AUTHOR: "orchestrator", "selectedColumns": []}),
     }
     users = {"name": "Runs", "createdAt": 1, "state": "deflate;eJyrVipOzUlNLnHOzynNzSsGADIWBeE="}
-    new.client.set_experiment_tag(experiment, f"{PREFIX}{TRANSITIONS}", json.dumps(older))
-    new.client.set_experiment_tag(experiment, f"{PREFIX}{RUNS}", json.dumps(users))
+    new.client.set_experiment_tag(experiment, f"{VIEW_TAG_PREFIX}{TRANSITIONS}", json.dumps(older))
+    new.client.set_experiment_tag(experiment, f"{VIEW_TAG_PREFIX}{RUNS}", json.dumps(users))
     record(MlflowTracker(new.store), new.finished)
     after = new.client.get_experiment(experiment).tags
-    assert after == {**before, f"{PREFIX}{RUNS}": json.dumps(users)}
+    assert after == {**before, f"{VIEW_TAG_PREFIX}{RUNS}": json.dumps(users)}
 
 
 @pytest.mark.parametrize("damaged", ["{", "7", '{"state": 7}', '{"state": "{"}', "[" * 5000])
@@ -360,7 +360,7 @@ def test_pages_of_an_experiment_without_views_show_the_same_rows(new: Record) ->
     experiment = experiment_id(new.client)
     assert address.endswith(f"viewStateShareKey={TRANSITIONS}&compareRunsMode=CHART")
     for name in (TRANSITIONS, RUNS):
-        new.client.delete_experiment_tag(experiment, f"{PREFIX}{name}")
+        new.client.delete_experiment_tag(experiment, f"{VIEW_TAG_PREFIX}{name}")
     addresses = places(new.store, "page")[new.finished.sweep.id]
     query = "searchFilter=tags.kind%20%3D%20%22transition%22&orderByKey=metrics.%60transition%60&orderByAsc=true"
     assert addresses["Transitions in MLflow"].endswith(f"/{experiment}/runs?workflowType=machine_learning&{query}")
@@ -404,7 +404,7 @@ def test_links_are_read_without_mlflow(records: Record) -> None:
 def test_links_follow_the_trash_missing_views_and_several_records_as_the_client_does(new: Record) -> None:
     client = new.client
     kept, gone = client.create_experiment("kept"), client.create_experiment("gone")
-    client.set_experiment_tag(kept, f"{PREFIX}{TRANSITIONS}", "{}")
+    client.set_experiment_tag(kept, f"{VIEW_TAG_PREFIX}{TRANSITIONS}", "{}")
     client.set_experiment_tag(kept, "note", "of no view")
     kinds: dict[str, dict[str, str]] = {
         "odd": {"kind": "sweep", "sweep": "ünïcode'; DROP TABLE runs"},

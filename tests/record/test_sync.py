@@ -19,7 +19,7 @@ from mlflow.entities import Run
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.ownership import trust_home
-from orchestrator.record.mlflow_store import VARIABLE
+from orchestrator.record.mlflow_store import URI_VARIABLE
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.sync import rebuild
 from orchestrator.record.tracker import Content, StoreError
@@ -114,7 +114,7 @@ def test_a_store_is_not_rebuilt_while_a_sweep_is_running(swept: Path) -> None:
 
 
 def test_the_store_of_a_server_is_not_replaced(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "http://someone:secret@example.invalid:5000")
+    monkeypatch.setenv(URI_VARIABLE, "http://someone:secret@example.invalid:5000")
     with pytest.raises(UserError, match="empty database") as refused:
         rebuild(swept, quiet())
     assert "secret" not in str(refused.value)

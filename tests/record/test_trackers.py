@@ -23,7 +23,7 @@ from orchestrator.home.inspection import foreign_things
 from orchestrator.jobs.state import State
 from orchestrator.record.json_lines import JsonLinesTracker, remove_lines
 from orchestrator.record.mlflow_store import choose
-from orchestrator.record.mlflow_tracker import ENDINGS, NOTE, MlflowTracker
+from orchestrator.record.mlflow_tracker import ENDINGS, NOTE_TAG, MlflowTracker
 from orchestrator.record.tracker import Content, StoreError
 from tests.record import csv_files
 from tests.record.broken_trackers import BROKEN
@@ -104,7 +104,7 @@ def mlflow_bench(empty: Path, directory: Path) -> Bench:
             identity=(tags["sweep"], tags["kind"], tags.get("run_key", ""), mix),
             name=run.info.run_name,
             group=client.get_experiment(run.info.experiment_id).name,
-            note=tags[NOTE],
+            note=tags[NOTE_TAG],
             state=states[run.info.status],
             started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
             ended=datetime.fromtimestamp((run.info.end_time or run.info.start_time) / 1000, UTC),

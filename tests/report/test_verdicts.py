@@ -20,7 +20,7 @@ from orchestrator.report.verdicts.statements import judge, judge_law
 from orchestrator.report.verdicts.table import VerdictRow, over_table, summary
 from orchestrator.search.base import Request
 from orchestrator.space.expectations import Expectation
-from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.parsing import InvalidDataError, parse
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies

@@ -12,7 +12,7 @@ from orchestrator.search.base import Problem, Request
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 from orchestrator.search.registry import METHODS
-from orchestrator.space.mistakes import InvalidDataError, parse
+from orchestrator.space.parsing import InvalidDataError, parse
 from orchestrator.transition.types import Point
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, step
 

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from orchestrator.history.sweeps import REPORT
+from orchestrator.history.sweeps import REPORT_FILE
 from orchestrator.home.directories import Home
 from orchestrator.site.mlflow_proxy import MlflowPage
 from orchestrator.site.pages import SweepPages
@@ -325,7 +325,7 @@ def test_cookies_of_other_ports_do_not_lock_the_user_out(site: Served, others: s
 
 def test_a_stored_report_is_served_in_a_sandbox(site: Served) -> None:
     files = site.home.sweep(site.home.sweep_ids()[0])
-    (files.directory / REPORT).write_text(EVIL)
+    (files.directory / REPORT_FILE).write_text(EVIL)
     files.spec.write_text("no: [space")
     around = get(f"{site.address}sweep/{files.id}")
     assert EVIL not in around

@@ -21,7 +21,8 @@ from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import mixes_of, summarize
 from orchestrator.history.journal import Answered, Journal
-from orchestrator.history.sweeps import REPORT, ask_to_stop
+from orchestrator.history.stopping import ask_to_stop
+from orchestrator.history.sweeps import REPORT_FILE
 from orchestrator.home.directories import Home
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer_table import comparison_rows
@@ -101,7 +102,7 @@ def test_every_sweep_is_shown_with_answer_state_figure_and_report_and_compared(a
 
 def test_a_sweep_of_a_family_that_is_gone_shows_its_last_report(address: str, home: Home) -> None:
     files = write_sweep(home).files
-    (files.directory / REPORT).write_text("<p>the last report</p>")
+    (files.directory / REPORT_FILE).write_text("<p>the last report</p>")
     files.spec.write_text(files.spec.read_text().replace("tests.families", "gone.away"))
     html = get(address)
     assert "no module named &#39;gone.away&#39; was found" in html
@@ -268,7 +269,7 @@ def policy(address: str) -> dict[str, str]:
 
 def test_a_stored_report_is_shown_without_its_scripts_and_in_an_origin_of_its_own(address: str, home: Home) -> None:
     files = write_sweep(home).files
-    (files.directory / REPORT).write_text("<script>fetch('/').then(r => location = 'http://evil/')</script>")
+    (files.directory / REPORT_FILE).write_text("<script>fetch('/').then(r => location = 'http://evil/')</script>")
     files.spec.write_text("no: [space")
     stored = policy(f"{address}stored/{files.id}")
     assert stored["sandbox"] == ""
@@ -277,8 +278,8 @@ def test_a_stored_report_is_shown_without_its_scripts_and_in_an_origin_of_its_ow
     assert policy(f"{address}sweep/{files.id}")["frame-src"] == "'self'"
     outside = home.root.parent / f"{home.root.name}-secret"
     outside.write_text("a secret")
-    (files.directory / REPORT).unlink()
-    (files.directory / REPORT).symlink_to(outside)
+    (files.directory / REPORT_FILE).unlink()
+    (files.directory / REPORT_FILE).symlink_to(outside)
     with pytest.raises(urllib.error.HTTPError):
         get(f"{address}stored/{files.id}")
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.search.base import Request
 from orchestrator.space.differences import differences
-from orchestrator.space.mistakes import parse
+from orchestrator.space.parsing import parse
 from orchestrator.space.spaces import load_space
 from orchestrator.space.tuning_settings import Range
 from orchestrator.system.errors import UserError

@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from orchestrator.history.journal import Memory
-from orchestrator.history.sweeps import load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.report.answer import Answer
 from orchestrator.space.runs import Run

@@ -12,7 +12,7 @@ import pytest
 import orchestrator as o
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.local_engine import LocalEngine
-from orchestrator.space.mistakes import Mistake
+from orchestrator.space.parsing import Mistake
 from orchestrator.space.spaces import load_space, names, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stack_sizes import choose_stacks

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from orchestrator.history.journal import Journal
-from orchestrator.history.sweeps import create_sweep, load_sweep, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.sweeps import create_sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.jobs.plan import Job
 from orchestrator.search.base import Request

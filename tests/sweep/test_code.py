@@ -294,7 +294,7 @@ def test_modules_of_the_same_name_are_found_by_folder(run: Program, workplace: P
     one, two = write(workplace / "one", module), write(workplace / "two", module, score="0.7")
     run(*train(one)).succeeded()
     message = run(*train(two)).refused()
-    assert f"the code of {module}:Board in {two.parent} differs from that in {one.parent}" in message
+    assert f"the code of {module}:Board in {two.parent} differs from the code in {one.parent}" in message
     run(*train(two, "--home", "other")).succeeded()
     assert accuracies("other") == {0.7}
     assert accuracies() == {0.9}

@@ -187,12 +187,12 @@ def test_a_home_of_somebody_else_starts_nothing(
     (tmp_path / "started").unlink()
     directory = only_sweep(tmp_path / "results")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("of another user")))
-    assert "never run by you" in run("run", directory.spec, "--engine=local").refused()
+    assert "you have never run this script" in run("run", directory.spec, "--engine=local").refused()
     refused = run(
         "run", "space.yaml", "--engine=local", "--set", "settings.pace=0.2", "--resume", directory.id
     ).refused()
-    assert "not listed as a home of yours" in refused
-    with pytest.raises(UserError, match="never run by you"):
+    assert "not in your list of homes" in refused
+    with pytest.raises(UserError, match="you have never run this script"):
         o.run(o.load(directory.id, tmp_path / "results").spec, home=tmp_path / "results", engine="local")
     assert not (tmp_path / "started").exists()
 
@@ -231,10 +231,10 @@ def test_an_answer_of_somebody_else_trains_nothing(run: Program, tmp_path: Path)
     assert str(tmp_path) not in (tmp_path / "answer.json").read_text()
     (tmp_path / "started").unlink()
     run("verify", "answer.json").succeeded()
-    assert "a command that a file names is not run" in run("verify", "answer.json", "--retrain", "1").refused()
+    assert "a command in the file is never run" in run("verify", "answer.json", "--retrain", "1").refused()
     written_space(tmp_path / "other", settings={"steps": 8})
     other = ("--space", "other/space.yaml")
-    assert "differ from those of the file" in run("verify", "answer.json", "--retrain", "1", *other).refused()
+    assert "differ from the file" in run("verify", "answer.json", "--retrain", "1", *other).refused()
     assert not (tmp_path / "started").exists()
     assert "the same bits" in run("verify", "answer.json", "--retrain", "1", "--space", "space.yaml").out
     assert (tmp_path / "started").exists()
@@ -427,6 +427,6 @@ def test_links_in_a_home_do_not_make_its_scripts_somebodys_own(
         files.journal.unlink()
         if link == "journal":
             files.journal.symlink_to("nothing")
-    assert "never run by you" in run("run", files.spec, "--engine=local", "--home", "own").refused()
+    assert "you have never run this script" in run("run", files.spec, "--engine=local", "--home", "own").refused()
     assert not (tmp_path / "started").exists()
     assert not (tmp_path / "own").exists()

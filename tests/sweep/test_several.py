@@ -98,7 +98,7 @@ def test_the_exit_code_is_that_of_the_worst_sweep(workplace: Path) -> None:
     [
         (("first.yaml", "second.yaml", "--resume", "first-1"), "--resume applies to one sweep: name one search space"),
         (("first.yaml", "second.yaml", "--extend", "first-1"), "--extend applies to one sweep: name one search space"),
-        (("first.yaml", "first.yaml"), "first.yaml is named twice"),
+        (("first.yaml", "first.yaml"), "first.yaml is listed twice"),
         (("first.yaml", "third.yaml"), "third.yaml"),
     ],
 )

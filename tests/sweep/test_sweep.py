@@ -12,11 +12,11 @@ from mlflow import MlflowClient
 
 from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
-from orchestrator.history import sweeps
 from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.report.sentences.findings import sentences
 from orchestrator.space.spec import SweepSpec
+from orchestrator.system import provenance
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.transition.types import Verdict
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, run_here, spec
@@ -126,7 +126,7 @@ def test_a_sweep_runs_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise PackageNotFoundError(package)
         return "1.0"
 
-    monkeypatch.setattr(sweeps, "version", version)
+    monkeypatch.setattr(provenance, "version", version)
     monkeypatch.delitem(sys.modules, "orchestrator.record.mlflow_tracker", raising=False)
     monkeypatch.setitem(sys.modules, "mlflow", None)  # Its import now raises ModuleNotFoundError.
     console = quiet()

@@ -66,5 +66,5 @@ def test_resuming_by_id_requires_a_single_variant(place: Path) -> None:
         message = command(
             "run", "growing.yaml", "--engine=local", option, "growing-at_12-20260101-000000-abcd"
         ).refused()
-        assert "also give --variant (at_12, at_24, at_48)" in message
+        assert "also pass --variant (at_12, at_24, at_48)" in message
     assert not (place / "results" / "sweeps").exists()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.system.hardware import Limits, limits
+from orchestrator.system.hardware import CgroupLimits, limits
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
 SHOW = "from orchestrator.system.hardware import detect; print(detect().cpus)"
 
 
-def tree(root: Path, own: str, **files: str) -> Limits:
+def tree(root: Path, own: str, **files: str) -> CgroupLimits:
     """Return the limits of a process with this ``/proc/self/cgroup`` and these files of control groups."""
     for name, content in files.items():
         path = root / name.replace("__", "/")
@@ -29,24 +29,24 @@ def tree(root: Path, own: str, **files: str) -> Limits:
 @pytest.mark.parametrize(
     ("own", "files", "expected"),
     [
-        ("0::/", {"memory.max": "900000000", "cpu.max": "150000 100000"}, Limits(0.9 * GB, 1.5)),
-        ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, Limits()),
+        ("0::/", {"memory.max": "900000000", "cpu.max": "150000 100000"}, CgroupLimits(0.9 * GB, 1.5)),
+        ("0::/", {"memory.max": "max", "cpu.max": "max 100000"}, CgroupLimits()),
         (
             "0::/a/b",
             {"a__memory.max": "5000", "a__b__memory.max": "max", "a__b__cpu.max": "50000 100000"},
-            Limits(5000, 0.5),
+            CgroupLimits(5000, 0.5),
         ),
-        ("0::/../elsewhere", {"memory.max": "6000"}, Limits(6000)),
+        ("0::/../elsewhere", {"memory.max": "6000"}, CgroupLimits(6000)),
     ],
 )
 def test_limits_come_from_a_process_groups_and_their_parents(
-    own: str, files: dict[str, str], expected: Limits, tmp_path: Path
+    own: str, files: dict[str, str], expected: CgroupLimits, tmp_path: Path
 ) -> None:
     assert tree(tmp_path, own, **files) == expected
 
 
 def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
-    assert limits(tmp_path, tmp_path / "missing") == Limits()
+    assert limits(tmp_path, tmp_path / "missing") == CgroupLimits()
 
 
 def test_cores_of_the_scheduler_count() -> None:
@@ -72,7 +72,7 @@ SLURM = "11:memory:/slurm/uid_1/job_2/step_0/task_0\n4:cpu,cpuacct:/slurm/uid_1/
                 "cpu,cpuacct__slurm__cpu.cfs_quota_us": "250000",
                 "cpu,cpuacct__slurm__cpu.cfs_period_us": "100000",
             },
-            Limits(3 * GB, 2.5),
+            CgroupLimits(3 * GB, 2.5),
         ),
         # A container sees its own group as the root.
         (
@@ -82,18 +82,18 @@ SLURM = "11:memory:/slurm/uid_1/job_2/step_0/task_0\n4:cpu,cpuacct:/slurm/uid_1/
                 "cpu__cpu.cfs_quota_us": "50000",
                 "cpu__cpu.cfs_period_us": "100000",
             },
-            Limits(2 * GB, 0.5),
+            CgroupLimits(2 * GB, 0.5),
         ),
         # Version 1 for memory beside version 2 for the rest.
         (
             "5:memory:/a\n0::/b",
             {"memory__a__memory.limit_in_bytes": "700", "unified__b__cpu.max": "30000 10000"},
-            Limits(700, 3.0),
+            CgroupLimits(700, 3.0),
         ),
-        (SLURM, {"memory__memory.limit_in_bytes": UNLIMITED, "cpu,cpuacct__cpu.cfs_quota_us": "-1"}, Limits()),
-        ("no\n4:cpu", {"cpu__cpu.cfs_quota_us": "many", "cpu__cpu.cfs_period_us": "0"}, Limits()),
+        (SLURM, {"memory__memory.limit_in_bytes": UNLIMITED, "cpu,cpuacct__cpu.cfs_quota_us": "-1"}, CgroupLimits()),
+        ("no\n4:cpu", {"cpu__cpu.cfs_quota_us": "many", "cpu__cpu.cfs_period_us": "0"}, CgroupLimits()),
     ],
 )
-def test_limits_of_version_1_count(own: str, files: dict[str, str], expected: Limits, tmp_path: Path) -> None:
+def test_limits_of_version_1_count(own: str, files: dict[str, str], expected: CgroupLimits, tmp_path: Path) -> None:
     """As on RHEL 8 with Slurm."""
     assert tree(tmp_path, own, **files) == expected

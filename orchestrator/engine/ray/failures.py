@@ -15,7 +15,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
 from orchestrator.engine.messages import DeviceLostError, FarewellError
-from orchestrator.system.machine_errors import with_causes
+from orchestrator.system.machine_errors import error_and_causes
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 """Escape sequence for a color in a traceback."""
@@ -57,7 +57,7 @@ def _error_of(trial: Trial) -> BaseException | None:
 
 def machine_error_behind(error: BaseException) -> str:
     """Return the machine error that ended Tune itself, or an empty string if Ray reports none."""
-    reported = next((cause for cause in with_causes(error) if isinstance(cause, RayError)), None)
+    reported = next((cause for cause in error_and_causes(error) if isinstance(cause, RayError)), None)
     return "" if reported is None else machine_error_text(reported, str(reported))
 
 

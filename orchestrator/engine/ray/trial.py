@@ -16,7 +16,7 @@ from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.depot import RayDepot
 from orchestrator.engine.ray.preemption import OwnNode
 from orchestrator.system.errors import exception_line
-from orchestrator.system.machine_errors import trouble_words
+from orchestrator.system.machine_errors import machine_error_text
 from trainables.base import SettingsError
 from trainables.contract.finder import serve
 from trainables.contract.user_code import offer
@@ -157,5 +157,5 @@ class StackTrial(tune.Trainable):
             worker.close()
         except Exception as error:
             # If the disk is full, the next stack will report it.
-            if not trouble_words(error, "this machine"):
+            if not machine_error_text(error, "this machine"):
                 raise

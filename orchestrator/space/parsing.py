@@ -11,15 +11,15 @@ import json
 import re
 import types
 import typing
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import reduce
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
+from pydantic import BaseModel, ValidationError
 
 from orchestrator.system.did_you_mean import did_you_mean
-from orchestrator.system.strict import STRICT
+from orchestrator.system.typed import UnusableTypeError, UnwritableError, from_plain
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
@@ -71,18 +71,13 @@ def parse(kind: type[T], data: Any, at: Key = ()) -> T:
     Unknown keys are refused at every depth. Raises :class:`InvalidDataError`, whose keys begin with ``at``.
     """
     try:
-        holder = _holder(typing.cast(Hashable, kind))
-    except (PydanticUserError, NameError) as error:
+        return from_plain(kind, data)
+    except UnusableTypeError as error:
         why = f"{kind.__module__}:{kind.__qualname__} has a field whose type cannot be read from YAML"
         raise InvalidDataError(Mistake(at, f"{why}: {str(error).splitlines()[0]}")) from error
-    try:
-        text = json.dumps({"value": data})
-    except (TypeError, ValueError) as error:
+    except UnwritableError as error:
         mistakes = [replace(mistake, key=at + mistake.key) for mistake in unwritable(data)]
         raise InvalidDataError(*mistakes or [Mistake(at, str(error))]) from error
-    try:
-        parsed = holder.model_validate_json(text)
-        return typing.cast(T, parsed.value)  # type: ignore[attr-defined]
     except ValidationError as error:
         whole = [details["loc"][1:] for details in error.errors() if _is_whole(details)]
         changed = reduce(_with_integer, whole, data)
@@ -126,12 +121,6 @@ def _with_integer(data: Any, key: Key) -> Any:
     if isinstance(data, list | tuple) and isinstance(key[0], int):
         return [_with_integer(value, key[1:]) if place == key[0] else value for place, value in enumerate(data)]
     return data
-
-
-@cache
-def _holder(kind: Any) -> type[BaseModel]:
-    """Return a strict model around ``kind``, because a standard dataclass cannot declare itself strict."""
-    return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
 def _mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:

@@ -1,0 +1,72 @@
+"""Deletes a sweep: first its records, then its runs and its directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+from orchestrator.catalog.reading import space_of
+from orchestrator.catalog.summary_cache import forget
+from orchestrator.home.directories import LINES, Home, SweepDirectory
+from orchestrator.home.run_store import RunStore
+from orchestrator.record import mlflow_store
+from orchestrator.record.json_lines import remove_lines
+from orchestrator.record.tracker import StoreError
+from orchestrator.system.errors import SweepError
+from orchestrator.system.files import entries, is_directory, opened_directory
+
+REMOVED_PREFIX = ".removed-"
+"""Beginning of the name of a sweep's directory while it is deleted."""
+
+
+def finish_deletions(home: Home) -> list[str]:
+    """Delete the directories that interrupted deletions left, and return the ids of their sweeps. Delete nothing
+    through a link."""
+    home.check_links()
+    paths = entries(home.root / "sweeps")
+    leftovers = [path.name for path in paths if path.name.startswith(REMOVED_PREFIX) and is_directory(path)]
+    if leftovers:
+        with opened_directory(home.root / "sweeps") as sweeps:
+            for name in leftovers:
+                shutil.rmtree(name, dir_fd=sweeps)
+    return [name.removeprefix(REMOVED_PREFIX) for name in leftovers]
+
+
+def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
+    """Delete a sweep's records, then its files, and return the number of deleted records in MLflow.
+
+    An interrupted deletion can be repeated.
+
+    Args:
+        files: The sweep's directory.
+        warn: Called with a message if the records stay.
+
+    Raises:
+        SweepError: If the records cannot be deleted. Then all files stay.
+        UserError: If a process drives the sweep.
+    """
+    from orchestrator.record.mlflow_tracker import remove_sweep  # MLflow takes 2 s to import.
+
+    store = mlflow_store.choose(files.home.root)
+    # On a server, the records with this id may belong to the author of an imported sweep.
+    is_ours = store.database is not None or not files.is_imported
+    if is_ours:
+        mlflow_store.check(store)
+    else:
+        warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
+    with files.driving(), opened_directory(files.directory.parent) as sweeps:
+        try:
+            records = remove_sweep(store, space_of(files.id), files.id) if is_ours else 0
+            remove_lines(files.home.root / LINES, files.id)
+        except StoreError as error:
+            raise SweepError(f"nothing was deleted from disk: {error}") from error
+        runs = RunStore(files.home, files.id)
+        # Other sweeps must not start to use one of these runs between the search for unused runs and their deletion.
+        with runs.locked():
+            runs.remove_own()
+            aside = f"{REMOVED_PREFIX}{files.id}"
+            os.rename(files.id, aside, src_dir_fd=sweeps, dst_dir_fd=sweeps)  # Readers no longer find it.
+            forget(files)
+        shutil.rmtree(aside, dir_fd=sweeps)
+    return records
