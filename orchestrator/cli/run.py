@@ -32,7 +32,7 @@ from orchestrator.cli.results import print_comparison
 from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
 from orchestrator.history.resume import newest_sweep
-from orchestrator.history.stopping import ask_to_stop
+from orchestrator.history.stop_requests import ask_to_stop
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import check_own
 from orchestrator.home.safe_writing import own_directory

@@ -273,8 +273,8 @@ def _score(
             if estimate.value is not None:
                 errors.append(abs(math.log(estimate.value / truth.transition)))
             # An interval that is open at both ends contains everything and states nothing, so it counts as a miss.
-            is_closed = estimate.low is not None or estimate.high is not None
-            held.append(is_closed and (estimate.low or 0.0) <= truth.transition <= (estimate.high or math.inf))
+            is_bounded = estimate.low is not None or estimate.high is not None
+            held.append(is_bounded and (estimate.low or 0.0) <= truth.transition <= (estimate.high or math.inf))
     return MethodScore(
         method,
         runs=float(np.mean([len(trace.results) for trace in traces])),

@@ -99,8 +99,8 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
     ):
         if missing := sorted(needs - set(has)):
             raise UserError(
-                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and evidence "
-                f"needs all of them. Add them to {key}, or {NEW_QUESTION}"
+                f"{key} must include {', '.join(map(str, missing))}: {older.id} requested pairs there, and its "
+                f"evidence counts only with all of its pairs. Add these {key}, or {NEW_QUESTION}"
             )
 
 

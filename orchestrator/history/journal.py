@@ -177,7 +177,7 @@ class Memory:
     Attributes:
         ended: Runs of the sweep, each once, in the order in which they ended.
         trials: Tuning runs, each once, in the order in which they ended.
-        blocks: Pairs of runs requested as evidence, in order.
+        blocks: Blocks, in the order of request.
         stopped: Mixes that the user stopped.
         answered: True if the sweep has its answer.
         changed: Time of the last entry. Empty if there are no entries.

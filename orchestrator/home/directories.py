@@ -82,9 +82,9 @@ class SweepDirectory:
         self.directory.mkdir(parents=True, exist_ok=True)
         for path in (self._lock, self.checkpoints, self.stacks):
             own_path(path)
-        with ExitStack() as blocks:
+        with ExitStack() as cleanup:
             try:
-                blocks.enter_context(locked(self._lock, LOCK_WAIT_S))
+                cleanup.enter_context(locked(self._lock, LOCK_WAIT_S))
             except TimeoutError:
                 raise self._driven() from None
             yield

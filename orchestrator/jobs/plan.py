@@ -127,7 +127,7 @@ class Plan(ABC):
 
 @dataclass(frozen=True)
 class Stack:
-    """Jobs with one shape that are trained as one batched model. A stack is a trial of Ray Tune."""
+    """Jobs with one shape that are trained as one batched model. An engine trains a stack in one worker."""
 
     jobs: tuple[Job, ...]
 

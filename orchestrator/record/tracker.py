@@ -21,7 +21,8 @@ class StoreError(SweepError):
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of a metric. ``progress`` in [0, 1] is its time relative to the record's duration."""
+    """One value of a metric. ``progress`` in [0, 1] is its position in the record's duration, estimated from the step.
+    A store that keeps times uses it."""
 
     name: str
     value: float
@@ -48,7 +49,7 @@ class Content:
         files: Artifacts by name, as paths of files that exist while the record is written. A name may have a folder
             (``probes/NAME.npz``).
         seconds: Duration of the recorded work.
-        ended: End of the recorded work (ISO 8601, UTC). In the record of a sweep itself, it is the start of the sweep.
+        ended: Time of the record (ISO 8601, UTC): the start of a sweep, and the end of anything else.
         group: Name of the group to which the sweep belongs, usually its search space.
         draw: Function that draws pictures in a directory, and returns their paths by name. Pictures are artifacts, but
             optional, so a tracker need not call it. It takes long, so a tracker calls it only for a record that it
@@ -82,8 +83,8 @@ class Content:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the record without its note, times and pictures. A tracker does not write a record again if the store
-        has one with this digest."""
+        """Hash of the name, tags, parameters, samples, texts, and arrays of probes. The note, times, group, pictures
+        and other files do not count. A tracker does not write a record again if the store has one with this digest."""
         samples = [(sample.name, sample.value, sample.step, sample.progress) for sample in self.samples]
         parts: list[object] = [self.name, self.tags, self.params, samples, self.texts]
         # A run's own arrays never change, but a probe may be repeated. Older records without such arrays keep their

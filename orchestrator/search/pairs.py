@@ -100,16 +100,16 @@ class Pairs(Searcher):
         duplicate._ledger = self._new_ledger()
         return duplicate
 
-    def design(self, pair: MixAndBaseline) -> PairDesign:
+    def design(self, comparison: MixAndBaseline) -> PairDesign:
         """Return the design of a comparison's next block. It is the same until a block is requested or completed."""
-        return self.design_with(pair, self.ledger.compared[pair])
+        return self.design_with(comparison, self.ledger.compared[comparison])
 
-    def design_with(self, pair: MixAndBaseline, runs: ComparedRuns) -> PairDesign:
+    def design_with(self, comparison: MixAndBaseline, runs: ComparedRuns) -> PairDesign:
         """Return the design of a comparison's next block, if ``runs`` are its blocks so far."""
-        version, design = self._designs.get(pair, (None, None))
+        version, design = self._designs.get(comparison, (None, None))
         if design is None or version != runs.version or design.runs is not runs:
-            design = PairDesign(self.problem, *pair, runs, self.settings.error)
-            self._designs[pair] = (runs.version, design)
+            design = PairDesign(self.problem, *comparison, runs, self.settings.error)
+            self._designs[comparison] = (runs.version, design)
         return design
 
     def choose(
@@ -126,22 +126,22 @@ class Pairs(Searcher):
     def progress_of(self, mix: str) -> MixProgress:
         return _Decision(self, ()).progress(mix)
 
-    def shortfall(self, pair: MixAndBaseline) -> Shortfall | None:
+    def shortfall(self, comparison: MixAndBaseline) -> Shortfall | None:
         """Return why an undecided comparison can no longer be decided, or None if it can.
 
         The search may then give up on it: evidence is valid no matter when you stop.
         """
         state = len(self.results), len(self.blocks)
-        known, result = self._shortfalls.get(pair, (None, None))
+        known, result = self._shortfalls.get(comparison, (None, None))
         if known != state:
-            result = self._find_shortfall(pair)
-            self._shortfalls[pair] = state, result
+            result = self._find_shortfall(comparison)
+            self._shortfalls[comparison] = state, result
         return result
 
-    def _find_shortfall(self, pair: MixAndBaseline) -> Shortfall | None:
-        mix, baseline = pair
-        runs = self.ledger.compared[pair]
-        needed = self.design(pair).fewest_more
+    def _find_shortfall(self, comparison: MixAndBaseline) -> Shortfall | None:
+        mix, baseline = comparison
+        runs = self.ledger.compared[comparison]
+        needed = self.design(comparison).fewest_more
         sides = (self._side(mix, runs.seeds_of_mix), self._side(baseline, runs.seeds_of_baseline))
         room = most_pairs(self.problem, self.ledger, runs, sides, needed)
         if room >= needed:
@@ -152,7 +152,7 @@ class Pairs(Searcher):
         count = self.budgets[mix]
         return Side(mix, Budget(self.settings.max_runs * count, self.settings.most_spent * count), used)
 
-    def is_closed(self, pair: MixAndBaseline) -> bool:
+    def is_closed(self, comparison: MixAndBaseline) -> bool:
         """Return True if a comparison needs no further run, because it is decided or can no longer be decided.
 
         Its open blocks then stay incomplete. The decision still holds, because earlier pairs made it.
@@ -160,11 +160,11 @@ class Pairs(Searcher):
         # A search that continues after a decision needs its open blocks: later pairs do not count before these do.
         if self.settings.aim != "decide":
             return False
-        return self.design(pair).decided is not None or self.is_hopeless(pair)
+        return self.design(comparison).decided is not None or self.is_hopeless(comparison)
 
-    def is_hopeless(self, pair: MixAndBaseline) -> bool:
+    def is_hopeless(self, comparison: MixAndBaseline) -> bool:
         """Return True if a comparison could have been decided, but no longer can. It gets no more pairs."""
-        shortfall = self.shortfall(pair)
+        shortfall = self.shortfall(comparison)
         return shortfall is not None and not shortfall.from_start
 
     def needs(self, run: Request) -> bool:
@@ -207,14 +207,14 @@ class _Decision:
         self._wait_for(run for run in requests_of(*items) if run not in self._searcher.results)
         return items
 
-    def _runs_of(self, pair: MixAndBaseline) -> ComparedRuns:
+    def _runs_of(self, comparison: MixAndBaseline) -> ComparedRuns:
         """Return the blocks of a comparison, including those of this decision, which the ledger lacks."""
-        if pair in self._chosen:
-            if pair not in self._branches:
-                self._branches[pair] = self._ledger.compared[pair].branch()
-            for block in self._chosen.pop(pair):
-                self._branches[pair].add(block, self._ledger.pair_of(block), self._ledger.run_cost)
-        return self._branches.get(pair, self._ledger.compared[pair])
+        if comparison in self._chosen:
+            if comparison not in self._branches:
+                self._branches[comparison] = self._ledger.compared[comparison].branch()
+            for block in self._chosen.pop(comparison):
+                self._branches[comparison].add(block, self._ledger.pair_of(block), self._ledger.run_cost)
+        return self._branches.get(comparison, self._ledger.compared[comparison])
 
     def _wait_for(self, runs: Iterable[Request]) -> None:
         """Count runs as pending."""
@@ -227,11 +227,11 @@ class _Decision:
         """Return runs of earlier blocks that are neither known nor pending. A resumed sweep can have such runs."""
         missing = [
             run
-            for pair in self._problem.comparisons
-            for both in self._runs_of(pair).open_runs.values()
+            for comparison in self._problem.comparisons
+            for both in self._runs_of(comparison).open_runs.values()
             for run in both
             if run not in self.pending and run not in self._searcher.results
-            if not (self._searcher.stopped.intersection(pair) or self._searcher.is_closed(pair))
+            if not (self._searcher.stopped.intersection(comparison) or self._searcher.is_closed(comparison))
         ]
         # This sweep may extend a sweep that had other sizes and seeds.
         sizes = self._problem.sizes
@@ -248,7 +248,7 @@ class _Decision:
     def progress(self, mix: str) -> MixProgress:
         low, high = self._transition(mix).bracket
         waiting = sum(run.mix == mix for run in self.unfinished())
-        is_open = any(self._next_blocks(pair) for pair in self._problem.comparisons if mix in pair)
+        is_open = any(self._next_blocks(comparison) for comparison in self._problem.comparisons if mix in comparison)
         done = not (waiting or is_open or self._next_of(mix, 1))
         cells = len(self._problem.sizes) * len(self._problem.seeds)
         most = min(self._settings.max_runs * self._searcher.budgets[mix], cells)
@@ -257,17 +257,19 @@ class _Decision:
 
     def _next_of(self, mix: str, room: int) -> Sequence[Request | Block]:
         """Return the next blocks or runs of a mix, or an empty sequence if it needs none now."""
-        compared = [pair for pair in self._problem.comparisons if mix in pair]
+        compared = [comparison for comparison in self._problem.comparisons if mix in comparison]
         # Results that may decide a comparison of this mix are under way. The next choice is better with them.
-        if any(self._completes_soon(pair) or self._has_enough_pairs(pair) for pair in compared):
+        if any(self._completes_soon(comparison) or self._has_enough_pairs(comparison) for comparison in compared):
             return []
         # Evidence comes before transitions. The mix requests the blocks of a comparison, its baseline does not.
-        for pair in compared:
-            if pair[0] == mix and (blocks := self._next_blocks(pair)):
+        for comparison in compared:
+            if comparison[0] == mix and (blocks := self._next_blocks(comparison)):
                 return blocks[: max(1, room // 2)]  # A block has two runs.
         # Single runs would spend the budget of a baseline that another mix's blocks still need. With aim decide or
         # factor, a compared mix gets no single runs at all.
-        if (self._settings.aim != "locate" and compared) or any(self._next_blocks(pair) for pair in compared):
+        if (self._settings.aim != "locate" and compared) or any(
+            self._next_blocks(comparison) for comparison in compared
+        ):
             return []
         if mix in self._searcher.stopped or not self._has_budget(mix):
             return []
@@ -275,28 +277,28 @@ class _Decision:
         pending = [(run.size, run.seed) for run in self._pending_of[mix] if run.is_full]
         return self._transition(mix).next_runs(self._ledger.cells[mix], pending, self._ledger.costs, most)
 
-    def _next_blocks(self, pair: MixAndBaseline) -> list[Block]:
+    def _next_blocks(self, comparison: MixAndBaseline) -> list[Block]:
         """Return the next blocks of a comparison. The result is cached, because each mix of a baseline asks for it."""
-        if pair not in self._next:
-            self._next[pair] = self._find_next_blocks(pair)
-        return self._next[pair]
+        if comparison not in self._next:
+            self._next[comparison] = self._find_next_blocks(comparison)
+        return self._next[comparison]
 
-    def _find_next_blocks(self, pair: MixAndBaseline) -> list[Block]:
+    def _find_next_blocks(self, comparison: MixAndBaseline) -> list[Block]:
         # A block needs runs of both sides.
-        if set(pair) & self._searcher.stopped or not all(map(self._has_budget, pair)):
+        if set(comparison) & self._searcher.stopped or not all(map(self._has_budget, comparison)):
             return []
-        design = self._comparison(pair)
-        if design.decided is None and self._searcher.is_hopeless(pair):
+        design = self._design(comparison)
+        if design.decided is None and self._searcher.is_hopeless(comparison):
             return []
         # A decided comparison only gets pairs that raise its factor. With aim locate, part of the budget is kept for
         # the transition.
         aim = self._settings.aim
-        raises = aim == "factor" or (aim == "locate" and self._has_budget(pair[0], RAISING))
+        raises = aim == "factor" or (aim == "locate" and self._has_budget(comparison[0], RAISING))
         if design.decided is not None and not raises:
             return []
-        return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, pair))))
+        return design.next_blocks(max(1, min(self._searcher.stack // 2, *map(self._runs_left, comparison))))
 
-    def _completes_soon(self, pair: tuple[str, str]) -> bool:
+    def _completes_soon(self, comparison: tuple[str, str]) -> bool:
         """Return True if all open blocks of a comparison are about to be complete.
 
         With few slots, a decision takes less training if the next block is chosen after that.
@@ -304,17 +306,17 @@ class _Decision:
         if not self._ending:
             return False
         waits = False
-        for run in chain.from_iterable(self._runs_of(pair).open_runs.values()):
+        for run in chain.from_iterable(self._runs_of(comparison).open_runs.values()):
             if run in self.pending:
                 waits = True
                 if run not in self._ending:
                     return False
         return waits
 
-    def _has_enough_pairs(self, pair: MixAndBaseline) -> bool:
+    def _has_enough_pairs(self, comparison: MixAndBaseline) -> bool:
         """Return True if a comparison has at least a stack of open blocks, and these should decide it."""
-        open_blocks = self._runs_of(pair).open
-        return len(open_blocks) >= self._searcher.stack // 2 and self._comparison(pair).has_enough_pairs
+        open_blocks = self._runs_of(comparison).open
+        return len(open_blocks) >= self._searcher.stack // 2 and self._design(comparison).has_enough_pairs
 
     def _has_budget(self, mix: str, share: float = 1.0) -> bool:
         """Return True if a mix has runs and cost left in this share of its budget. Pending runs count as spent."""
@@ -330,8 +332,8 @@ class _Decision:
         used = self._ledger.ended[mix] + len(self._pending_of[mix])
         return self._settings.max_runs * self._searcher.budgets[mix] - used
 
-    def _comparison(self, pair: MixAndBaseline) -> PairDesign:
-        return self._searcher.design_with(pair, self._runs_of(pair))
+    def _design(self, comparison: MixAndBaseline) -> PairDesign:
+        return self._searcher.design_with(comparison, self._runs_of(comparison))
 
     def _transition(self, mix: str) -> TransitionDesign:
         return self._ledger.transition(mix)

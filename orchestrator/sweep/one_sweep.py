@@ -112,10 +112,10 @@ def drive_sweep(
         KeyboardInterrupt: after an interruption. The sweep can be resumed.
     """
     options = drive.options
-    with ExitStack() as blocks:
-        blocks.enter_context(stop_on_machine_error(sweep.files, options))
-        blocks.enter_context(sweep.files.driving())
-        journal = blocks.enter_context(Journal(sweep.files.journal))
+    with ExitStack() as cleanup:
+        cleanup.enter_context(stop_on_machine_error(sweep.files, options))
+        cleanup.enter_context(sweep.files.driving())
+        journal = cleanup.enter_context(Journal(sweep.files.journal))
         # Only now, when this process has the sweep's lock. A request that is still there asked an earlier process.
         sweep.files.forget_stop_requests()
         remove_tree(sweep.files.tune)

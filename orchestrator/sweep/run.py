@@ -129,7 +129,7 @@ class _Sweeps:
         self._machine = invocation.hardware or hardware.detect()
         options = attempts[0].options
         self._engine = make_engine(options, shipment_of([attempt.spec for attempt in attempts], options))
-        self._blocks = ExitStack()
+        self._cleanup = ExitStack()
         self._is_engine_on = False
         self._described = ""
         """The last description of the engine that was logged."""
@@ -137,7 +137,7 @@ class _Sweeps:
 
     def run(self) -> None:
         """Run all sweeps, one after the other or side by side."""
-        with self._blocks:
+        with self._cleanup:
             group = Group(map(self._campaigns, self._attempts), self._engine.slots)
             if group.begin():
                 # This block lasts until the last answer is printed, so that a second signal always ends the process.
@@ -204,7 +204,7 @@ class _Sweeps:
         """Start the engine unless it has started, and log where the stacks of a sweep will train. Raises ``UserError``
         if no machine has room for them."""
         if not self._is_engine_on:
-            self._blocks.enter_context(self._engine)
+            self._cleanup.enter_context(self._engine)
             self._is_engine_on = True
         described = self._engine.describe(spec.resources)
         if described != self._described:

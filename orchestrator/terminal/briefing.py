@@ -33,7 +33,7 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
         is_local: True for the local engine, which trains one stack at a time.
     """
     spec = choose_stacks(spec, hardware)
-    plan = estimate_cost(spec, hardware, most_at_once=1 if is_local else math.inf)
+    cost = estimate_cost(spec, hardware, most_at_once=1 if is_local else math.inf)
     # `details` shows these rows. Most users do not change them.
     omitted = {"search", spec.family_class.words.learned, *(["budget"] if spec.budget == "total" else [])}
     rows = {label: value for label, value in asked(spec).items() if label not in omitted}
@@ -43,37 +43,37 @@ def print_start(spec: SweepSpec, hardware: Hardware, console: Console, details: 
     rows["devices"] = f"{hardware}{_idle_gpus(spec, hardware)}"
     if slow := _slow_training(spec):
         rows["training"] = slow
-    rows["estimate"] = f"{_runs_and_time(plan)} (simulated). Times may be off by a factor of 3"
+    rows["estimate"] = f"{_runs_and_time(cost)} (simulated). Times may be off by a factor of 3"
     _print_rows(spec, rows, console)
     console.print(Text(f"All settings, caveats and costs: {details}"), soft_wrap=True)
     # Only for families of the user, which may not do what their author expects.
     for caveat in spec.warnings() if spec.source else ():
         console.print(Text(f"caveat: {caveat}", style="yellow"), soft_wrap=True)
-    _print_notes(spec, hardware, plan, console)
+    _print_notes(spec, hardware, cost, console)
 
 
 def print_plan(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
     """Print all details of a sweep before it starts: its settings, its answer's caveats, and the cost by size."""
     spec = choose_stacks(spec, hardware)
-    plan = estimate_cost(spec, hardware)
+    cost = estimate_cost(spec, hardware)
     step = spec.make_family().training_step(spec.resources.device)
     rows = {
         **asked(spec),
         **_tuning(spec),
         "profile": f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none",
-        "devices": f"{hardware}; {_stacks(spec, plan)}{_idle_gpus(spec, hardware)}",
+        "devices": f"{hardware}; {_stacks(spec, cost)}{_idle_gpus(spec, hardware)}",
         **({"training": _slow_training(spec) or step} if step else {}),
-        "estimate": _cost(plan),
+        "estimate": _cost(cost),
     }
     _print_rows(spec, rows, console)
     for caveat in spec.warnings():
         console.print(Text(f"caveat: {caveat}", style="yellow"))
-    _print_notes(spec, hardware, plan, console)
+    _print_notes(spec, hardware, cost, console)
     parameters = spec.family_class.words.parameters
     table = plain_table(spec.size_axis, parameters, "FLOPs per run", "time per run", "stack", "runs expected")
     for column in table.columns:
         column.justify = "right"
-    for size in plan.sizes:
+    for size in cost.sizes:
         work = (number(size.parameters), f"{size.flops:.1e}", rough_duration(size.seconds))
         table.add_row(str(size.size), *work, str(size.stack), f"{size.runs:.1f}")
     console.print(table)
@@ -86,8 +86,8 @@ def _print_rows(spec: SweepSpec, rows: Mapping[str, str], console: Console) -> N
     console.print(labeled(rows))
 
 
-def _print_notes(spec: SweepSpec, hardware: Hardware, plan: CostEstimate, console: Console) -> None:
-    share = 1e9 * hardware.memory_gb / plan.stacks_at_once
+def _print_notes(spec: SweepSpec, hardware: Hardware, cost: CostEstimate, console: Console) -> None:
+    share = 1e9 * hardware.memory_gb / cost.stacks_at_once
     family = spec.make_family()
     large = [size for size in spec.sizes if family.memory(size) > share]
     if spec.resources.device == "cpu" and share and large:
@@ -99,21 +99,21 @@ def _print_notes(spec: SweepSpec, hardware: Hardware, plan: CostEstimate, consol
         console.print(Text(f"note: {note}", style="yellow"))
 
 
-def _cost(plan: CostEstimate) -> str:
+def _cost(cost: CostEstimate) -> str:
     """Return the cost of the whole sweep as text, such as ``10 to 40 runs in 1 to 9 min (simulated), ...``."""
-    limit = "" if plan.runs_at_worst == plan.runs_at_most else f"; the search stops at {plan.runs_at_most:,} runs"
-    most = rough_duration(plan.tuning_seconds)
-    tuning = f"; tuning takes at most {most} of the time ({plan.tuning_runs} runs)" if plan.tuning_runs else ""
+    limit = "" if cost.runs_at_worst == cost.runs_at_most else f"; the search stops at {cost.runs_at_most:,} runs"
+    most = rough_duration(cost.tuning_seconds)
+    tuning = f"; tuning takes at most {most} of the time ({cost.tuning_runs} runs)" if cost.tuning_runs else ""
     return (
-        f"{_runs_and_time(plan)} (simulated{limit}); on average {plan.runs:,.0f} runs, {plan.flops:.1e} FLOPs, "
-        f"{plan.disk_bytes / 1e6:.0f} MB of disk{tuning}. Times may be off by a factor of 3"
+        f"{_runs_and_time(cost)} (simulated{limit}); on average {cost.runs:,.0f} runs, {cost.flops:.1e} FLOPs, "
+        f"{cost.disk_bytes / 1e6:.0f} MB of disk{tuning}. Times may be off by a factor of 3"
     )
 
 
-def _runs_and_time(plan: CostEstimate) -> str:
+def _runs_and_time(cost: CostEstimate) -> str:
     """Return the ranges over all rehearsals as text, such as ``10 to 40 runs in 1 min to 9 min``."""
-    runs = [f"{count:,}" for count in (plan.runs_at_best, plan.runs_at_worst)]
-    times = [rough_duration(seconds) for seconds in (plan.seconds_at_best, plan.seconds_at_worst)]
+    runs = [f"{count:,}" for count in (cost.runs_at_best, cost.runs_at_worst)]
+    times = [rough_duration(seconds) for seconds in (cost.seconds_at_best, cost.seconds_at_worst)]
     return f"{' to '.join(dict.fromkeys(runs))} runs in {' to '.join(dict.fromkeys(times))}"
 
 
@@ -142,11 +142,11 @@ def _slow_training(spec: SweepSpec) -> str:
     return spec.make_family().slowness(device) if device == "cpu" else ""
 
 
-def _stacks(spec: SweepSpec, plan: CostEstimate) -> str:
+def _stacks(spec: SweepSpec, cost: CostEstimate) -> str:
     """Return a text about the stacks that train at the same time."""
-    stacks_by_size = [size.stack for size in plan.sizes]
+    stacks_by_size = [size.stack for size in cost.sizes]
     least = min(stacks_by_size)
     most = max(stacks_by_size)
     runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
-    stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
+    stacks = "1 stack" if cost.stacks_at_once == 1 else f"{cost.stacks_at_once} stacks"
     return f"{stacks} of {runs} at a time on {spec.resources.device}"

@@ -137,7 +137,7 @@ class LiveView:
         """Line about the run that ended last."""
         self._warned: set[str] = set()
         """Warnings that were printed, without their digits."""
-        self._blocks = ExitStack()
+        self._cleanup = ExitStack()
 
     @contextmanager
     def showing(self, title: str, snapshot: Callable[[], Snapshot]) -> Iterator[None]:
@@ -145,12 +145,12 @@ class LiveView:
         sweep = ShownSweep(title, snapshot)
         self._sweeps = (*self._sweeps, sweep)
         if len(self._sweeps) == 1:
-            self._blocks.enter_context(self._table() if self._is_live else self._lines())
+            self._cleanup.enter_context(self._table() if self._is_live else self._lines())
         try:
             yield
         finally:
             if len(self._sweeps) == 1:
-                self._blocks.close()  # First, so that the table still shows the last sweep.
+                self._cleanup.close()  # First, so that the table still shows the last sweep.
             self._sweeps = tuple(other for other in self._sweeps if other is not sweep)
             if not self._is_live:
                 self._write_warnings(sweep)

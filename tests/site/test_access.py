@@ -98,10 +98,10 @@ def recording(path: Path) -> Iterator[Recorded]:
 def served_site(tmp_path: Path) -> Iterator[Served]:
     home = Home(tmp_path / "home")
     write_sweep(home)
-    with ExitStack() as blocks:
-        directory = blocks.enter_context(socket_directory())
-        mlflow = blocks.enter_context(recording(directory / "mlflow"))
-        first = blocks.enter_context(serving(SweepPages(home), 0, MlflowPage(directory / "mlflow")))
+    with ExitStack() as cleanup:
+        directory = cleanup.enter_context(socket_directory())
+        mlflow = cleanup.enter_context(recording(directory / "mlflow"))
+        first = cleanup.enter_context(serving(SweepPages(home), 0, MlflowPage(directory / "mlflow")))
         yield Served(home, first, opened(first), mlflow)
 
 

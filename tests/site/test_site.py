@@ -21,7 +21,7 @@ from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.catalog.summary import mixes_of, summarize
 from orchestrator.history.journal import Answered, Journal
-from orchestrator.history.stopping import ask_to_stop
+from orchestrator.history.stop_requests import ask_to_stop
 from orchestrator.history.sweeps import REPORT_FILE
 from orchestrator.home.directories import Home
 from orchestrator.record.tracker import StoreError

@@ -108,22 +108,22 @@ class RaySession(AbstractContextManager["RaySession"]):
             raise UserError("this process is already connected to Ray: call ray.shutdown() first")
         if self.address is None:
             _check_address_space()
-        with ExitStack() as blocks:
-            blocks.enter_context(environment.without_foreign())
+        with ExitStack() as cleanup:
+            cleanup.enter_context(environment.without_foreign())
             os.environ.update(ENVIRONMENT)
             protect_token()
-            blocks.enter_context(_listening(everywhere=self.address is not None))
+            cleanup.enter_context(_listening(everywhere=self.address is not None))
             if self.address is None:
-                temporary = blocks.enter_context(private_directory())
-                blocks.enter_context(fresh_token(temporary.parent))
+                temporary = cleanup.enter_context(private_directory())
+                cleanup.enter_context(fresh_token(temporary.parent))
                 self.dashboard_url = _start_here(temporary, dashboard=self.dashboard)
             else:
                 _join(self.address)
-            blocks.callback(ray.shutdown)
+            cleanup.callback(ray.shutdown)
             if self.address is None:
                 children = psutil.Process().children()
                 self._vital = [child for child in children if child.name() in VITAL_PROCESSES]
-            self._before = blocks.pop_all()
+            self._before = cleanup.pop_all()
         self._begun = True
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # The sweep itself reports failed trials.
 
