@@ -15,13 +15,13 @@ import re
 import shutil
 import stat
 import tarfile
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, BinaryIO, NamedTuple, Self
 
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
@@ -32,7 +32,8 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.space import strict_yaml
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import (
-    flush,
+    FILLED_DIRECTORY,
+    hidden_directory,
     is_file,
     opened_directory,
     remove_abandoned,
@@ -115,10 +116,14 @@ def export_home(home: Home, path: Path) -> CopyCounts:
         except PermissionError as error:
             refused.append(f"{name} ({error.filename}: {error.strerror})")
 
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as directory:
-        aside = Path(directory, path.name)
-        aside.touch(0o600)  # A home contains logs and errors, which only its user should read.
-        with tarfile.open(aside, "w:gz", compresslevel=1) as archive:
+    # Other users may write the directory of the file. Everything in it is opened and renamed by descriptors, so they
+    # cannot put a link in its place.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with ExitStack() as blocks:
+        hidden = blocks.enter_context(hidden_directory(path, f".{path.name}-"))
+        # A home contains logs and errors, which only its user should read.
+        file = blocks.enter_context(open(os.open(path.name, flags, 0o600, dir_fd=hidden.descriptor), "wb"))
+        with tarfile.open(path.name, "w:gz", fileobj=file, compresslevel=1) as archive:
             _add(archive, [(LAYOUT_MEMBER, LAYOUT, time.time())])
             for sweep_id in sweep_ids:
                 add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
@@ -131,8 +136,9 @@ def export_home(home: Home, path: Path) -> CopyCounts:
                 f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
                 f"exported: {first_of(refused)}. Ask their owner, or renew the login to the disk"
             )
-        flush(aside)
-        os.replace(aside, path)
+        file.flush()
+        os.fsync(file.fileno())
+        os.replace(path.name, path.name, src_dir_fd=hidden.descriptor, dst_dir_fd=hidden.parent)
     return CopyCounts(len(keys), len(sweep_ids))
 
 
@@ -242,15 +248,23 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
     """
     if not path.is_file():
         raise UserError(f"there is no file {path}")  # The archive is read twice, so it cannot be a pipe.
+    with path.open("rb") as file:  # Open it only once, because another user may exchange it.
+        return _import_opened(home, file, path, warn, mine)
+
+
+def _import_opened(home: Home, file: BinaryIO, path: Path, warn: Callable[[str], object], mine: bool) -> CopyCounts:
+    """Import an opened archive, as :func:`import_home` does."""
     # The first pass checks the whole archive, so that a damaged one leaves no trace in the home.
-    size = _checked_size(path)
+    size = _checked_size(file, path)
     make_home(home.root, warn)
     if size > (free := shutil.disk_usage(home.root).free):
         raise UserError(f"{path} has {size} bytes of content, but the disk of {home.root} has {free} free")
     remove_abandoned(home.root, f"{STAGED}*")
-    with tempfile.TemporaryDirectory(prefix=STAGED, dir=home.root) as directory:
-        staged = Home(Path(directory))
-        _unpack(path, staged)
+    # In a home that others can write, they could rename this directory and put another in its place.
+    with hidden_directory(home.root / STAGED, STAGED) as hidden:
+        os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=hidden.descriptor)
+        staged = Home(hidden.path / FILLED_DIRECTORY)
+        _unpack(file, path, staged)
         runs = _take_runs(staged, home, path, warn, mine)
         pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
         taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
@@ -334,7 +348,7 @@ def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
     return len(beginning) < len(lines) and lines[: len(beginning)] == beginning
 
 
-def _checked_size(path: Path) -> int:
+def _checked_size(file: BinaryIO, path: Path) -> int:
     """Check a whole archive, and return the bytes of its content.
 
     Raises:
@@ -344,7 +358,7 @@ def _checked_size(path: Path) -> int:
     names: set[str] = set()
     size = 0
     layout = b""
-    for member, data in _members(path):
+    for member, data in _members(file, path):
         if member.name in names:
             raise UserError(f"{path} contains {member.name} twice; nothing was imported")
         if member.name == LAYOUT_MEMBER:
@@ -360,14 +374,19 @@ def _checked_size(path: Path) -> int:
     return size
 
 
-def _unpack(path: Path, staged: Home) -> None:
-    """Write the members of a checked archive below a directory."""
-    for member, data in _members(path):
+def _unpack(file: BinaryIO, path: Path, staged: Home) -> None:
+    """Write the members of a checked archive below a directory. Raises :class:`UserError` if they were changed since
+    the check."""
+    for member, data in _members(file, path):
         target = staged.root / member.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:
-            shutil.copyfileobj(data, file)
-        written = min(member.mtime, time.time())  # A sweep from the future would always count as the newest.
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as unpacked:
+                shutil.copyfileobj(data, unpacked)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UserError(f"{path} was changed while it was imported; nothing was imported") from error
+        # A sweep from the future would always count as the newest. No file is older than 1970.
+        written = max(0.0, min(member.mtime, time.time()))
         os.utime(target, (written, written))
 
 
@@ -385,17 +404,18 @@ class _Member(tarfile.TarInfo):
         return member
 
 
-def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+def _members(file: BinaryIO, path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     """Yield the members of an archive, each with its content.
 
     Raises:
         UserError: If the file is damaged or not an archive, contains anything except files of runs and sweeps, or
             exceeds a limit.
     """
-    most = max(ALLOWED_CONTENT_BYTES, MOST_CONTENT_RATIO * path.stat().st_size)
+    most = max(ALLOWED_CONTENT_BYTES, MOST_CONTENT_RATIO * os.fstat(file.fileno()).st_size)
     total = 0
+    file.seek(0)
     try:
-        with gzip.open(path) as stream:
+        with gzip.open(file) as stream:
             # A stream is read once from beginning to end, so memory and time depend only on the size of the content.
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
                 for number, member in enumerate(archive, start=1):
@@ -465,7 +485,8 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) 
                 _move(path, ours.directory / path.name)
             elif is_new or path != theirs.spec:
                 replace_whole(ours.directory / path.name, path.read_bytes())
-                os.utime(ours.directory / path.name, (path.stat().st_mtime, path.stat().st_mtime))
+                written = path.stat().st_mtime
+                os.utime(ours.directory / path.name, (written, written), follow_symlinks=False)
         if not is_foreign:  # Last, so that the mark stays if the import is interrupted.
             remove_file(ours.imported)
 

@@ -18,7 +18,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from orchestrator.system.permissions import is_of_another, user_name
 from trainables.contract.files import flush as flush
 from trainables.contract.files import write_whole as write_whole
 
@@ -89,25 +91,33 @@ def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[in
 
 
 @contextmanager
-def opened_parent(path: Path) -> Iterator[int]:
-    """Yield a descriptor of the directory that contains a path, for use as ``dir_fd``.
+def opened_parent(path: Path, *, make: bool = False, mode: int = 0o777) -> Iterator[int]:
+    """Yield a descriptor of the directory that contains a path, for ``dir_fd``.
 
     Links in the path are followed only if this user or root made them. Otherwise, another user who owns a directory in
     the path could replace it by a link to a directory of this user, even during the call.
 
+    Args:
+        path: The path.
+        make: Whether to create missing directories.
+        mode: Mode of the directories that are created.
+
     Raises:
         OSError: If the directory cannot be opened, or if its path contains another user's link.
     """
-    descriptor = _opened(path.absolute().parent)
+    descriptor = _opened(path.absolute().parent, mode if make else None)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _opened(directory: Path) -> int:
-    """Return a descriptor of a directory, which the caller closes. Follow no link of another user in its path."""
+def _opened(directory: Path, mode: int | None) -> int:
+    """Return a descriptor of a directory, which the caller closes. Follow no link of another user in its path. Create
+    missing directories, unless ``mode`` is None."""
     if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
+        if mode is not None:
+            directory.mkdir(mode, parents=True, exist_ok=True)
         return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     # Open one part of the path after the other, so that nobody can swap a part that was already checked.
     parts = list(directory.parts[:0:-1])  # Reversed, so that pop() returns the next part.
@@ -116,7 +126,7 @@ def _opened(directory: Path) -> int:
     here = os.open("/", os.O_PATH | os.O_CLOEXEC)
     try:
         while parts:
-            below = os.open(parts.pop(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            below = _opened_part(parts.pop(), here, mode)
             here, above = below, here  # From here on, the handler closes the new descriptor, and `above` is ours.
             status = os.fstat(below)
             if not stat.S_ISLNK(status.st_mode):
@@ -139,13 +149,25 @@ def _opened(directory: Path) -> int:
         raise
 
 
+def _opened_part(name: str, above: int, mode: int | None) -> int:
+    """Return a descriptor of a directory or link in an opened directory, as :func:`_opened` does."""
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=above)
+    except FileNotFoundError:
+        if mode is None:
+            raise
+    with suppress(FileExistsError):  # Another process may make it at the same time.
+        os.mkdir(name, mode, dir_fd=above)
+    return os.open(name, flags, dir_fd=above)
+
+
 def replace_whole(path: Path, content: str | bytes) -> None:
     """Replace a file, link or pipe of a home atomically by a file with this content. Create its directory if it is
     missing. Raises ``OSError`` with the path, also if the path contains another user's link."""
     aside = f".{path.name}-{secrets.token_hex(8)}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with opened_parent(path) as parent:
+        with opened_parent(path, make=True) as parent:
             try:
                 descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=parent)
                 with open(descriptor, "wb") as file:
@@ -182,49 +204,73 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
             remove_tree(path)
 
 
-@contextmanager
-def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. If ``path`` exists, it stays.
+class HiddenDirectory(NamedTuple):
+    """A private directory next to a path, while it is filled.
 
-    The directory is in a hidden directory next to ``path``. The yielded path leads through a descriptor of the hidden
-    directory. So files are written there even if another user replaces the hidden directory by a link.
+    Attributes:
+        path: The directory, reached through its descriptor. It stays this directory even if another user renames it.
+        shown: The directory's path for messages.
+        descriptor: Descriptor of the directory.
+        parent: Descriptor of the directory that contains it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path.parent, f".{path.name}-*")
-    with opened_parent(path) as parent:
-        aside = f".{path.name}-{secrets.token_hex(8)}"
+
+    path: Path
+    shown: Path
+    descriptor: int
+    parent: int
+
+
+@contextmanager
+def hidden_directory(path: Path, prefix: str) -> Iterator[HiddenDirectory]:
+    """Make a directory that only this user can open, next to ``path`` as :func:`opened_parent` finds it. Remove it
+    after the block. Raises ``OSError`` if another user puts a directory in its place at once."""
+    with opened_parent(path, make=True) as parent:
+        aside = f"{prefix}{secrets.token_hex(8)}"
         os.mkdir(aside, 0o700, dir_fd=parent)
         try:
             with opened_directory(aside, parent) as opened:
-                os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=opened)
-                yield from _filled(opened, path.with_name(aside))
-                try:
-                    os.rename(FILLED_DIRECTORY, path.name, src_dir_fd=opened, dst_dir_fd=parent)
-                except OSError:
-                    if not is_directory(path):  # Otherwise another process was first, and its directory stays.
-                        raise
-            with opened_directory(".", parent) as directory:
-                os.fsync(directory)
+                shown = path.with_name(aside)
+                if is_of_another(status := os.fstat(opened)):
+                    replaced = f"It was replaced by a directory of another user ({user_name(status.st_uid)})"
+                    raise OSError(errno.EPERM, replaced, str(shown))
+                through = DESCRIPTORS / str(opened)
+                # Only Linux has directories among the descriptors.
+                yield HiddenDirectory(through if through.is_dir() else shown, shown, opened, parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True, dir_fd=parent)
 
 
-def _filled(opened: int, aside: Path) -> Iterator[Path]:
-    """Yield the path of the directory to fill, and flush the files written there. Errors name the path ``aside``.
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
 
-    Args:
-        opened: Descriptor of the hidden directory.
-        aside: Path of the hidden directory.
+    It is made in a :func:`hidden_directory`. The yielded path leads through a descriptor of the hidden directory, so
+    files are written there even if another user replaces it by a link in the meantime.
     """
-    through = DESCRIPTORS / str(opened) / FILLED_DIRECTORY
-    directory = through if through.is_dir() else aside / FILLED_DIRECTORY  # Only Linux can open directories this way.
+    remove_abandoned(path.parent, f".{path.name}-*")
+    with hidden_directory(path, f".{path.name}-") as hidden:
+        os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=hidden.descriptor)
+        yield from _filled(hidden)
+        try:
+            os.rename(FILLED_DIRECTORY, path.name, src_dir_fd=hidden.descriptor, dst_dir_fd=hidden.parent)
+        except OSError:
+            if not is_directory(path):  # Otherwise another process was first, and its directory stays.
+                raise
+        with opened_directory(".", hidden.parent) as directory:
+            os.fsync(directory)
+
+
+def _filled(hidden: HiddenDirectory) -> Iterator[Path]:
+    """Yield the path of the directory in a hidden one, and flush what was written there. Errors contain the path of the
+    hidden directory instead of its descriptor."""
+    directory = hidden.path / FILLED_DIRECTORY
     try:
         yield directory
         for file in (*directory.rglob("*"), directory):
             flush(file)
     except OSError as error:
-        if isinstance(error.filename, str) and Path(error.filename).is_relative_to(through):
-            error.filename = str(aside / Path(error.filename).relative_to(through))
+        if isinstance(error.filename, str) and Path(error.filename).is_relative_to(directory):
+            error.filename = str(hidden.shown / Path(error.filename).relative_to(hidden.path / FILLED_DIRECTORY))
         raise
 
 

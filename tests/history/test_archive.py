@@ -10,6 +10,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -409,3 +410,43 @@ def test_a_file_of_an_impossible_time_is_refused(time: str, tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"impossible time; nothing was imported|damaged or not an exported home"):
         import_home(Home(tmp_path / "new"), file, pytest.fail)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_file_from_before_all_time_counts_as_old(home: Home, file: Path, tmp_path: Path) -> None:
+    """Its time overflows the numbers of the system."""
+    with (
+        tarfile.open(home.root.parent / "old.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as new,
+        tarfile.open(file) as old,
+    ):
+        for member in old:
+            member.pax_headers = {"mtime": "-1e300"}
+            new.addfile(member, old.extractfile(member))
+    assert import_home(Home(tmp_path / "new"), home.root.parent / "old.tar.gz", pytest.fail).sweeps == 2
+    written = [path.stat().st_mtime for path in (tmp_path / "new" / "sweeps").rglob("space.yaml")]
+    assert written == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("change", ["exchanged", "written"])
+def test_a_file_that_changes_after_its_check_leaves_no_trace(
+    change: str, home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its author puts another archive in its place, or writes into the same file."""
+    other, check = tmp_path / "other.tar.gz", archive._checked_size
+    with tarfile.open(other, "w:gz") as new:
+        for name in ("stacks", "stacks/stack/file"):
+            add(new, f"sweeps/{home.sweep_ids()[0]}/{name}", b"")
+
+    def checked(*given: Any) -> int:
+        size = check(*given)
+        other.replace(file) if change == "exchanged" else file.write_bytes(other.read_bytes())
+        return size
+
+    monkeypatch.setattr(archive, "_checked_size", checked)
+    new_home = Home(tmp_path / "new")
+    if change == "exchanged":
+        assert import_home(new_home, file, pytest.fail).sweeps == 2
+        return
+    with pytest.raises(UserError, match="was changed while it was imported; nothing was imported"):
+        import_home(new_home, file, pytest.fail)
+    assert contents(new_home) == {}
+    assert [path.name for path in new_home.root.iterdir() if "import" in path.name] == []

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog import export
-from orchestrator.history.archive import export_home
+from orchestrator.history import archive
+from orchestrator.history.archive import export_home, import_home
 from orchestrator.history.journal import Asked, Journal
 from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
@@ -210,8 +211,8 @@ def test_an_archive_has_no_files_of_a_folder_that_a_link_leads_to(
         assert "was replaced by a link" in str(error)  # noqa: PT017
         assert not file.exists()
     else:
-        with tarfile.open(file) as archive:
-            assert [name for name in archive.getnames() if name.endswith("secret")] == []
+        with tarfile.open(file) as written:
+            assert [name for name in written.getnames() if name.endswith("secret")] == []
     assert place.is_symlink()
 
 
@@ -335,3 +336,69 @@ def test_a_link_of_this_user_on_the_way_is_followed(
     Path("circle").symlink_to("circle")
     with pytest.raises(OSError, match="link"), opened_parent(Path("circle/file")):
         pass
+
+
+@pytest.mark.parametrize("command", ["import", "export"])
+def test_an_archive_is_written_where_its_directory_was_made(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others can write the directory. They rename the hidden directory in it, and put one with links in its place."""
+    home, file, precious = Home(tmp_path / "home"), tmp_path / "shared" / "home.tar.gz", tmp_path / "precious"
+    write_sweep(home)
+    precious.write_text(PRECIOUS)
+    new = Home(tmp_path / "new")
+    export_home(home, tmp_path / "before.tar.gz")
+    with tarfile.open(tmp_path / "before.tar.gz") as exported:
+        names = exported.getnames() if command == "import" else [file.name]
+    place = new.root if command == "import" else file.parent
+    place.mkdir()
+    add = archive._add if command == "export" else archive._unpack
+
+    def exchanged(*given: object) -> object:
+        if not (tmp_path / "taken").exists():
+            [aside] = place.glob(".*-*")
+            aside.rename(tmp_path / "taken")
+            for name in names:
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                (aside / name).symlink_to(precious)
+                (aside / "whole" / name).parent.mkdir(parents=True, exist_ok=True)
+                (aside / "whole" / name).symlink_to(precious)
+        return add(*given)  # type: ignore[operator]
+
+    monkeypatch.setattr(archive, add.__name__, exchanged)
+    if command == "import":
+        import_home(new, tmp_path / "before.tar.gz", pytest.fail)
+        assert contents(new) == contents(home) != {}
+    else:
+        export_home(home, file)
+        assert (file.is_symlink(), tarfile.is_tarfile(file)) == (False, True)
+        assert file.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "taken").exists()
+    assert precious.read_text() == PRECIOUS
+
+
+@as_root
+def test_no_hidden_directory_of_somebody_else_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They replace it by their own before it is opened."""
+    make = os.mkdir
+
+    def exchanged(path: str, *given: int, dir_fd: int | None = None) -> None:
+        make(path, *given, dir_fd=dir_fd)
+        if str(path).startswith(".run-"):
+            os.chown(path, NOBODY, NOBODY, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", exchanged)
+    with pytest.raises(OSError, match="replaced by a directory of another user"), whole_directory(tmp_path / "run"):
+        pytest.fail("it was opened")
+
+
+@as_root
+def test_no_directory_is_made_through_a_link_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    _of_somebody_else(tmp_path / "home" / "stacks", tmp_path / "precious")
+    path = tmp_path / "home" / "stacks" / "stack1" / "members.json"
+    with pytest.raises(OSError, match="The path has a link of another user"):
+        replace_whole(path, "x")
+    with pytest.raises(OSError, match="The path has a link of another user"), whole_directory(path):
+        pytest.fail("it was opened")
+    assert list((tmp_path / "precious").iterdir()) == []
