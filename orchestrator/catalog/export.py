@@ -65,6 +65,7 @@ from orchestrator.report.side_by_side import LabeledAnswer
 from orchestrator.search.base import Request
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import replace_whole, whole_directory, write_whole
+from orchestrator.system.permissions import foreign_link_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,6 +147,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     if directory.suffix == ANSWER_SUFFIX:
         write_whole(output_path(directory), answer_text(stored))
         return [directory]
+    _refuse_foreign_links(directory)
     if directory.exists():
         raise UserError(f"{str(directory)!r} already exists; pass a new directory as --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
@@ -159,11 +161,18 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
 
 
 def output_path(path: Path) -> Path:
-    """Return the path of a file to write. Raises :class:`UserError` for a directory, or for a file in a missing
-    directory."""
+    """Return the file to write. Raises :class:`UserError` for a directory, a file in a missing directory, and a path
+    with a link of another user."""
+    _refuse_foreign_links(path)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UserError(f"{path} cannot be written: name a file in a directory that exists")
     return path
+
+
+def _refuse_foreign_links(path: Path) -> None:
+    """Raise :class:`UserError` for a path with a link of another user, who chose the file that would be overwritten."""
+    if text := foreign_link_text(path):
+        raise UserError(f"{path} cannot be written: {text}. Name a path in a directory that only you can write")
 
 
 def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:

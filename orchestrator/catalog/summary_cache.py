@@ -13,6 +13,7 @@ sweeps of scripts and notebooks.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -46,6 +47,8 @@ from orchestrator.home.run_files import OUTCOME, directory_bytes
 from orchestrator.home.seals import CONTENTS
 from orchestrator.home.trusted_code import list_path
 from orchestrator.jobs.state import State
+from orchestrator.system.files import opened_parent
+from orchestrator.system.permissions import is_of_another
 from trainables import IMPORTED_AT
 from trainables.contract.finder import is_outside
 from trainables.contract.user_modules import files_of
@@ -185,19 +188,22 @@ def _is_own(path: Path) -> bool:
 
 
 def _write(path: Path, entry: CachedSummary) -> None:
-    """Write a file whole, readable by its owner only. It need not survive a crash."""
+    """Write a file whole, readable by its owner only. It need not survive a crash. Raises ``OSError``, also if a part
+    of the path belongs to another user, who could choose the directory that is written."""
     body = json.dumps(asdict(entry), separators=(",", ":")).encode()
-    # In this order, because `mkdir` creates missing parents with the usual mode.
-    for parent in (directory(), path.parent):
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    for place in path.parents[:4]:  # Up to the directory of all programs' caches.
+        if os.path.lexists(place) and is_of_another(place.lstat()):
+            raise PermissionError(errno.EPERM, "It belongs to another user", str(place))
+    aside = f".{path.name}-{secrets.token_hex(8)}"
+    with opened_parent(path, make=True, mode=0o700) as parent:
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(aside, flags, 0o600, dir_fd=parent), "wb") as file:
+                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            os.replace(aside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(aside, dir_fd=parent)
 
 
 def _code(stored: StoredSweep) -> tuple[str, ...] | None:

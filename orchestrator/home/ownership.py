@@ -175,6 +175,8 @@ def _add_entry(entry: HomeEntry) -> str:
     """Add an entry to the list. Return why that is not possible, with a remedy. Return an empty string on success."""
     path = homes_list()
     try:
+        if flaw := list_flaw(path):
+            return flaw
         add_to_list(path, entry)
         return list_flaw(path)
     except OSError as error:

@@ -31,7 +31,7 @@ from orchestrator.home.directories import DATABASE
 from orchestrator.home.ownership import homes_list, is_home, trust_home
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
-from orchestrator.system.own_lists import add_to_list, own_list, read_list
+from orchestrator.system.own_lists import add_to_list, list_flaw, own_list, read_list
 from orchestrator.system.permissions import closing_text, who_can_write_text, writable_by_others
 from trainables.contract.finder import PRODUCT, is_installed, module_file
 from trainables.contract.user_code import PROGRAM, import_from, offer
@@ -115,7 +115,7 @@ def trust_directory(directory: Path, warn: Callable[[str], object]) -> str:
         A message about the directory.
 
     Raises:
-        UserError: If the directory is missing, or its code would not be imported anyway.
+        UserError: If the directory is missing, its code would not be imported anyway, or the list does not count.
     """
     if not directory.is_dir():
         raise UserError(f"{directory} is not a directory: name a home, or a folder with the module of a family")
@@ -128,7 +128,11 @@ def trust_directory(directory: Path, warn: Callable[[str], object]) -> str:
     if open_place := writable_by_others(directory):
         remedy = closing_text(open_place, "move the code to a folder of yours")
         raise UserError(f"{who_can_write_text(open_place)}, so it is not imported from: {remedy}")
+    if flaw := list_flaw(list_path()):
+        raise UserError(flaw)
     trust(directory)
+    if flaw := list_flaw(list_path()):  # The list was missing before.
+        raise UserError(flaw)
     return f"sweeps may now import code from {directory}; {list_path()} lists all such folders"
 
 

@@ -5,13 +5,18 @@ MLflow has no login here. It listens on a Unix socket that only this user can op
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
+CREDENTIALS = struct.Struct("iII")
+"""Process, user and group at the other end of a Unix socket."""
 MLFLOW_ANSWER_S = 120.0
 """Seconds to wait for an answer from MLflow."""
 LONGEST_BODY = 1 << 20
@@ -61,12 +66,18 @@ class _UnixConnection(HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+        if hasattr(socket, "SO_PEERCRED"):  # Linux.
+            credentials = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            _, user, _ = CREDENTIALS.unpack(credentials)
+            if user not in (0, os.getuid()):
+                self.close()
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "Another user listens there", str(self._path))
 
 
 @dataclass(frozen=True)
 class MlflowPage:
-    """MLflow's server at a Unix socket. ``has_files`` is False if the record names files outside its home. Then no
-    request for a file is passed on."""
+    """MLflow's server at a Unix socket, if this user started it. It is not asked for files if the record names some
+    outside its home."""
 
     socket: Path
     has_files: bool = True

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import writable_by_others
+from orchestrator.system.permissions import exchange_text, writable_by_others
 
 HOME = Path("results")
 """Default directory of runs and sweeps, below the working directory."""
@@ -121,13 +121,10 @@ def settle_user() -> None:
         os.environ["HOME"] = str(private_directory())
 
 
-def private_directory(parent: Path | None = None) -> Path:
-    """Create and return this user's directory in ``parent``, by default the system's temporary directory.
-
-    Raises:
-        UserError: If it cannot be created, or if other users could write to it and so change the training data.
-    """
-    path = (parent or Path(tempfile.gettempdir())) / f"orchestrator-{os.getuid()}"
+def private_directory(place: Path | None = None) -> Path:
+    """Create and return a directory of this user in ``place``, by default the system's temporary directory. Raises
+    :class:`UserError` if it cannot be created, or if others could write or replace it and so change what is trained."""
+    path = (place or Path(tempfile.gettempdir())) / f"orchestrator-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
@@ -135,6 +132,8 @@ def private_directory(parent: Path | None = None) -> Path:
         raise UserError(f"{path} cannot be made: {error.strerror}; {ELSEWHERE}") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise UserError(f"{path} does not belong to this user alone: remove it, or {ELSEWHERE}")
+    if text := exchange_text(path):
+        raise UserError(f"{text}, and could replace {path}: {ELSEWHERE}")
     return path
 
 
@@ -167,21 +166,24 @@ SOCKET_ROOM = 44
 
 @contextmanager
 def socket_directory() -> Iterator[Path]:
-    """Create a directory that only this user can open, with a path that is short enough for sockets. Remove it after
-    the block.
-
-    Raises:
-        UserError: If the paths of all temporary directories are too long.
-    """
-    candidates = (tempfile.gettempdir(), "/tmp")
-    short = [path for path in candidates if len(os.fsencode(path)) < LONGEST_SOCKET - SOCKET_ROOM]
-    parent = next(filter(is_writable, map(Path, short)), None)
-    if parent is None:
+    """Create a directory that only this user can open, with a path that is short enough for sockets, and remove it
+    after the block. Raises :class:`UserError` if every directory's path is too long, or if others could put another
+    directory, with a socket of theirs, in its place."""
+    short = [
+        place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) < LONGEST_SOCKET - SOCKET_ROOM
+    ]
+    usable = dict.fromkeys(filter(is_writable, map(Path, short)))
+    if not usable:
         raise UserError(
             "the paths of all temporary directories are too long for a socket: set TMPDIR to a short path such as /tmp"
         )
-    with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=parent, ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
+    text = ""
+    for place in usable:
+        with tempfile.TemporaryDirectory(prefix="orchestrator-", dir=place, ignore_cleanup_errors=True) as directory:
+            if not (text := exchange_text(Path(directory))):
+                yield Path(directory)
+                return
+    raise UserError(f"{text}, and could replace MLflow's socket: set TMPDIR to a directory that only you can write")
 
 
 def is_writable(directory: Path) -> bool:

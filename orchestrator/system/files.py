@@ -20,12 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.system.permissions import is_of_another, user_name
+from orchestrator.system.permissions import MOST_LINKS, is_of_another, user_name
 from trainables.contract.files import flush as flush
 from trainables.contract.files import write_whole as write_whole
 
-MOST_LINKS = 40
-"""Maximum number of links on the way to a directory, as in Linux."""
 DESCRIPTORS = Path("/proc/self/fd")
 """Directory with a link to each file and directory that this process has opened."""
 FILLED_DIRECTORY = "whole"

@@ -5,6 +5,7 @@ Another user may have written the files of a home, so the files cannot prove who
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.system.environment import private_directory
+from orchestrator.system.files import opened_parent
 from orchestrator.system.permissions import (
+    MOST_LINKS,
     closing_command,
+    foreign_link_text,
     is_of_another,
     user_name,
     who_can_write_text,
@@ -57,22 +61,31 @@ def read_list(path: Path) -> list[Any]:
 
 
 def add_to_list(path: Path, value: object) -> None:
-    """Append a JSON value to a list. Create the list if it is missing. Raises ``OSError`` if it cannot be written."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    """Append a JSON value to a list, which is created if it is missing. Raises ``OSError``, also for a list that does
+    not count (:func:`list_flaw`): another user could choose which file of this user would be changed."""
+    if flaw := list_flaw(path):
+        raise PermissionError(errno.EPERM, flaw, str(path))
+    for _ in range(MOST_LINKS):
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)  # A link of this user, who may keep all settings in one directory.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with opened_parent(path, make=True, mode=0o700) as parent:
+        descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
         file.write(f"{json.dumps(value)}\n".encode())  # A single write keeps the lines of two programs apart.
 
 
 def list_flaw(path: Path) -> str:
-    """Return why an existing list does not count, with a remedy. Return an empty string if it counts or is missing.
-
-    Raises ``OSError`` if its directory cannot be opened.
-    """
+    """Return why a list does not count, with a remedy. Return an empty string for a list that counts, or that is
+    missing and can be made. Raises ``OSError`` if its directory cannot be opened."""
+    elsewhere = f"name a directory of yours in {CONFIG_VARIABLE}"
+    if text := foreign_link_text(path):
+        return f"{text}: {elsewhere}"
     if not path.exists():
-        return ""
+        above = next(place for place in path.absolute().parents if place.exists())
+        return f"{who_can_write_text(above)}: {elsewhere}" if is_of_another(above.stat()) else ""
     status = path.stat()
-    elsewhere = f"set {CONFIG_VARIABLE} to a directory of yours"
     if status.st_uid not in (0, os.getuid()):
         return f"{path} belongs to another user ({user_name(status.st_uid)}): {elsewhere}"
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_LIST:

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 
 ACCESS_LIST = "system.posix_acl_access"
-"""Attribute of a file with its access control list on Linux. After four bytes, each entry has a kind, rights and an
-id."""
+"""Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
+MOST_LINKS = 40
+"""Links on the way to a file, as in Linux."""
 OF_USER = 2
 """Kind of an entry with the rights of a user."""
 OF_GROUP = 8
@@ -54,6 +55,49 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
 def is_of_another(status: os.stat_result) -> bool:
     """Return True if a file or directory belongs to another user. They can write it whatever its mode is."""
     return status.st_uid not in (0, os.getuid(), _unknown_user())
+
+
+def foreign_link(path: Path) -> Path | None:
+    """Return the first link of another user on the way to a path, which may be missing. Return None if there is none.
+
+    Links of this user and of root are followed.
+    """
+    path = path.absolute()
+    for _ in range(MOST_LINKS):
+        for place in reversed((path, *path.parents)):
+            try:
+                status = place.lstat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            if stat.S_ISLNK(status.st_mode):
+                if is_of_another(status):
+                    return place
+                path = place.parent / os.readlink(place) / path.relative_to(place)
+                break
+        else:
+            return None
+    return None  # A circle, which nothing opens.
+
+
+def foreign_link_text(path: Path) -> str:
+    """Return whose :func:`foreign_link` is on the way to a path. Return an empty string if there is none."""
+    link = foreign_link(path)
+    if link is None:
+        return ""
+    return f"{link} is a link of another user ({user_name(link.lstat().st_uid)}), which is not followed"
+
+
+def exchange_text(path: Path) -> str:
+    """Return who else could put another directory in the place of an existing one, such as "other users can write
+    /scratch". Return an empty string if nobody could.
+
+    They could rename a private directory if they can write a directory above it that has no sticky bit.
+    """
+    if text := foreign_link_text(path):
+        return text
+    # The path as it is named counts, and where its links lead.
+    place = writable_by_others(path.absolute()) or writable_by_others(path.resolve())
+    return "" if place is None else who_can_write_text(place)
 
 
 def who_can_write_text(place: Path) -> str:

@@ -15,7 +15,7 @@ from orchestrator.history.sweeps import load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.space.spaces import load_space
 from orchestrator.system.environment import scratch
-from orchestrator.system.errors import SweepError
+from orchestrator.system.errors import SweepError, UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
 from tests.disks import mounted
@@ -73,12 +73,17 @@ def test_a_symlink_in_place_of_the_private_directory_is_refused(temporary: Path)
         scratch(None)
 
 
-@pytest.mark.parametrize("mode", [0o1777, 0o777])
-def test_a_scratch_that_others_can_write_has_a_private_directory(mode: int, temporary: Path) -> None:
-    """Files of other users there would be taken for training data."""
+def test_a_scratch_that_others_can_write_has_a_private_directory(temporary: Path) -> None:
+    """Files of other users there would be taken for training data. Without the sticky bit, they could also rename the
+    private directory and put another in its place."""
     shared = temporary / "scratch"
     shared.mkdir()
-    shared.chmod(mode)
+    shared.chmod(0o777)
+    with pytest.raises(
+        UserError, match=f"other users can write {shared}, and could replace .*: name another directory"
+    ):
+        scratch(str(shared))
+    shared.chmod(0o1777)
     result = scratch(str(shared))
     assert result.parent == shared
     assert result.stat().st_mode & 0o077 == 0

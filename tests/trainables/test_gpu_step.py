@@ -242,3 +242,13 @@ def test_lookup_by_a_product_equals_plain_lookup(parts: int, monkeypatch: pytest
     assert torch.equal(plain, product)
     (looked_up,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
     torch.testing.assert_close(looked_up, other)
+
+
+def test_a_cache_that_others_can_replace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "shared" / "cache"))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
+        gpu_step.own_cache()
+    (tmp_path / "shared").chmod(0o1777)
+    assert gpu_step.own_cache() == tmp_path / "shared" / "cache"

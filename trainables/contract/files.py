@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
+
+MOST_LINKS = 40
+"""Links on the way to a file, as in Linux."""
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
     A device or link, such as ``/dev/stdout``, is kept and written in place. Raises ``OSError`` with the path. Python
-    itself omits the path when a write fails.
+    itself omits the path when a write fails. Raises ``PermissionError`` for a link that another user made: they chose
+    the file that would be overwritten.
     """
+    _check_links(path)
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     else:
         replace_whole(path, content)
+
+
+def _check_links(path: Path) -> None:
+    """Raise ``PermissionError`` if a path is a link of another user, or leads to such a link."""
+    # In a container that does not know the user root, its files have the owner of "/".
+    own = {0, os.getuid(), os.lstat("/").st_uid}
+    for _ in range(MOST_LINKS):
+        if not path.is_symlink():
+            return
+        if path.lstat().st_uid not in own:
+            raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
+        path = path.parent / os.readlink(path)
 
 
 def replace_whole(path: Path, content: str | bytes) -> None:

@@ -137,20 +137,23 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def own_cache() -> Path:
-    """Create and return the directory of the compiler's cache. Raises ``PermissionError`` if another user can write it.
-
-    Torch loads programs and pickles from this directory, and everyone can guess its default name in ``/tmp``.
-    """
+    """Create and return the directory of the compiler's cache. Raises ``PermissionError`` if another user could write
+    or replace it. Torch loads programs and pickles from there, and by default its name in ``/tmp`` is known
+    beforehand."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     # Torch reads the variable in this process and in the processes of its compiler. Torch itself would set it, too.
     place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = place.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+    # Without the sticky bit, every user can rename what is in a directory that everyone can write.
+    around = (*place.parents, *place.resolve().parents)
+    is_exchangeable = any(above.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH for above in around)
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    if is_exchangeable or not is_own:
         raise PermissionError(
             errno.EPERM,
-            "Other users can write the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
+            "Other users can write or replace the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
             str(place),
         )
     return place
