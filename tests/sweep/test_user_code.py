@@ -265,6 +265,71 @@ def test_what_a_module_imports_in_other_ways_is_hashed(
     assert first.refreshed().source != first.source
 
 
+FIND = "import importlib.util as u\nspec = u.find_spec('{package}.impl')\nmodule = u.module_from_spec(spec)\n"
+BY_ANY_NAME = {
+    "locate": "import pydoc\nSCORE = pydoc.locate('{package}.impl.SCORE')",
+    "find_spec": FIND + "spec.loader.exec_module(module)\nSCORE = module.SCORE",
+    "map": "import importlib\nSCORE = [*map(importlib.import_module, ['{package}.impl'])][0].SCORE",
+    "partial": "import functools, importlib\nf = functools.partial(importlib.import_module, '.impl', __package__)\n"
+    "SCORE = f().SCORE",
+    "table": "import importlib\nSCORE = {{'any': importlib.import_module}}['any']('{package}.impl').SCORE",
+    "constant": "import importlib\nNAME = '{package}.impl'\nSCORE = importlib.import_module(NAME).SCORE",
+}
+"""For each way to import a module by a name that is written out: the lines that import it."""
+BY_COMPUTED_NAME = {
+    "computed": "import importlib\nSCORE = importlib.import_module('.'.join([__package__, 'impl'])).SCORE",
+    "lazy": "import {package}\nSCORE = {package}.impl.SCORE",
+}
+LAZY = (
+    "def __getattr__(name):\n    from importlib import import_module\n    return import_module('.' + name, __name__)\n"
+)
+
+
+@pytest.mark.parametrize("way", [*BY_ANY_NAME, *BY_COMPUTED_NAME])
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_module_of_a_package_is_hashed_however_it_is_imported(way: str, has_file: bool, workplace: Path) -> None:
+    if way in BY_COMPUTED_NAME and not has_file:
+        pytest.skip("any directory is a package without a file")
+    package = f"board_{way}_{has_file}".lower()
+    imports = (BY_ANY_NAME | BY_COMPUTED_NAME)[way].format(package=package)
+    space = BOARD.replace("my_models", f"{package}.main")
+    files = {f"{package}/main.py": PLAIN.format(imports=imports, score="SCORE"), "board.yaml": space}
+    if has_file:
+        files[f"{package}/__init__.py"] = LAZY
+    write(workplace, files | {f"{package}/impl.py": "SCORE = 0.5\n"})
+    first = load_space("board.yaml")
+    assert list(files_of(f"{package}.main"))[-1] == f"{package}.main"  # It is imported again after the others.
+    write(workplace, {f"{package}/impl.py": "SCORE = 0.25\n"})
+    second = first.refreshed()
+    assert second.source != first.source
+    assert sys.modules[f"{package}.main"].SCORE == 0.25  # type: ignore[attr-defined]
+
+
+def test_a_package_counts_whole(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a file, or if a name in it is computed. A text that looks like a file's name imports nothing."""
+    imports = "import board_whole, importlib\nimportlib.import_module('board_plugged.' + 'one'.lower())\n"
+    imports += "FILE = 'board_aside.py'"
+    files = [
+        *("board_whole/__init__.py", "board_whole/deep/er.py", "board_whole/deep/in/__init__.py", "board_whole/a-b.py"),
+        *("board_whole/.hidden/no.py", "board_whole/no.data.py", "board_whole/no.txt", "board_whole/1.0/no.py"),
+        *("board_plugged/one.py", "board_plugged/two.py", "board_aside/py.txt", "board_aside/other.py"),
+    ]
+    space = BOARD.replace("my_models", "board_counts")
+    write(workplace, dict.fromkeys(files, ""))
+    write(workplace, {"board_counts.py": PLAIN.format(imports=imports, score=0.9), "board.yaml": space})
+    (workplace / "board_whole" / "circle").symlink_to("..", target_is_directory=True)
+    load_space("board.yaml")
+    expected = {
+        *("board_counts", "board_whole", "board_whole.deep.er", "board_whole.deep.in", "board_whole.a-b"),
+        *("board_plugged.one", "board_plugged.two"),
+    }
+    found = {name for name in files_of("board_counts") if not name.startswith("board_whole.circle")}
+    assert found == expected
+    monkeypatch.setattr("trainables.contract.user_modules.MOST_MODULES", 2)
+    with pytest.raises(ImportError, match=r"board_whole has more than 2 modules.*a package of its own"):
+        files_of("board_counts")
+
+
 def test_an_installed_package_without_a_file_comes_first(workplace: Path) -> None:
     imports = "import mpl_toolkits.axes_grid1"
     files = {"mpl_toolkits/__init__.py": "raise ZeroDivisionError\n", "mpl_toolkits/axes_grid1.py": ""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import NamedTuple
 
 IMPORTING = frozenset({"import_module", "__import__", "resolve_name", "run_module"})
 """Functions of :mod:`importlib`, :mod:`pkgutil` and :mod:`runpy` that import a module by its name."""
+NAMES_OF_CALL = ("name", "mod_name")
+"""Parameters of these functions for the name."""
+DOTTED = re.compile(r"\.*[^\W\d]\w*([.:][^\W\d]\w*)+|\.+[^\W\d]\w*")
+"""Pattern of a text that could be the name of a module in a package, or of a function or class in it."""
 FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "run_path": 0}
 """Functions that import a file by its path, with the position of the path."""
 ADDING = frozenset({"append", "extend", "insert"})
@@ -27,10 +32,15 @@ class Imports(NamedTuple):
         names: Modules, and the packages around them.
         folders: Folders that the file adds to Python's search path, or from which it imports a file. They are relative
             to the file's folder or to a folder above it.
+        packages: Packages from which the file imports modules whose names it computes.
+        texts: Texts that could be the name of a module in a package, or of a function in it. Any library can import
+            by such a name (``pydoc.locate``, Hydra).
     """
 
     names: frozenset[str]
     folders: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
 
 def imports_of(file: Path, name: str) -> Imports:
@@ -60,7 +70,12 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
         names |= {f"{name}.{listed}" for listed in _listed(tree)}
     around = {outer for inner in names for outer in _around(inner)}
     folders = {*_added_folders(tree), *(path.rpartition("/")[0] for path in paths)}
-    return Imports(frozenset(filter(_can_be_a_file, names | around)), frozenset(folders))
+    return Imports(
+        frozenset(filter(_can_be_a_file, names | around)),
+        frozenset(folders),
+        frozenset(filter(_can_be_a_file, _packages_of_computed_names(tree, own))),
+        frozenset(_texts_like_names(tree, own)),
+    )
 
 
 def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
@@ -102,9 +117,26 @@ def _last_name(value: ast.AST) -> str:
     return value.id if isinstance(value, ast.Name) else ""
 
 
+def _packages_of_computed_names(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
+    """Yield the packages before the computed part of the names that calls import."""
+    functions = {*IMPORTING, *_other_names(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _last_name(node.func) in functions:
+            names = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in NAMES_OF_CALL)]
+            if names and not _beginning(names[0], own)[1]:
+                yield _name_of_call(node, own)
+
+
+def _texts_like_names(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts of a file that could be names in a package, in their absolute form."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            yield _absolute(node.value.replace(":", "."), own["__package__"])
+
+
 def _name_of_call(call: ast.Call, own: Mapping[str, str]) -> str:
     """Return the module that a call imports, or an empty string if its name is computed."""
-    values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("name", "mod_name"))]
+    values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in NAMES_OF_CALL)]
     anchors = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "package")]
     written = _name_in(values[0], own) if values else ""
     anchor = _name_in(anchors[0], own) if anchors else ""

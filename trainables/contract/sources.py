@@ -16,7 +16,7 @@ import sys
 import tokenize
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from weakref import WeakKeyDictionary
@@ -90,8 +90,20 @@ def _drop_compiled(module: ModuleType | None, file: Path) -> None:
 def _hash_of_files(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
     for name, file in sorted(files.items()):
-        digest.update(f"{'' if name == MAIN else name}\0".encode() + without_comments(file.read_bytes()) + b"\0")
+        digest.update(f"{'' if name == MAIN else name}\0".encode() + _hashed_part(file) + b"\0")
     return digest.hexdigest()[:DIGITS] if files else ""
+
+
+def _hashed_part(file: Path) -> bytes:
+    """Return the content of a file without comments."""
+    status = file.stat()
+    return _read_hashed_part(file, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+@lru_cache(maxsize=1024)
+def _read_hashed_part(file: Path, state: tuple[int, ...]) -> bytes:
+    """Return the content of a file without comments. ``state`` changes with the file, so it is then read again."""
+    return without_comments(file.read_bytes())
 
 
 def _hash_of_cells(kind: object) -> str:

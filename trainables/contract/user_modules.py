@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 from typing import NamedTuple
 
 from trainables.contract.finder import FINDER, MAIN, elsewhere, is_installed, is_outside, module_file, top_name
-from trainables.contract.imports import imports_of
+from trainables.contract.imports import Imports, imports_of
+
+MOST_MODULES = 2000
+"""Maximum number of modules in a package. All of them are read and hashed."""
+MODULE_SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
+"""Suffixes of the files of modules."""
 
 
 def folder_of(module_name: str) -> str:
@@ -84,9 +91,15 @@ def _named_in(folder: Path, name: str) -> _NamedModule | None:
 def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedModule]:
     """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
 
+    A package with a file counts whole: its modules may import each other by computed names. A package without a file
+    may be any directory, so it counts whole only if a file imports from it by a name with a computed part.
+
     Args:
         module_name: The module.
         folders: The folder of the module, then other folders of the user's code.
+
+    Raises:
+        ImportError: A package has more than :data:`MOST_MODULES` modules.
     """
     root = folders[0]
     searched: dict[Path, None] = {}
@@ -112,7 +125,9 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
     root = folders[0]
     own = dict[str, _NamedModule]()
     seen = set[str]()
+    computed = set[str]()
 
+    @cache  # Files often import the same modules.
     def find(name: str) -> _NamedModule | None:
         # Nearly the order in which Python would look. A script's own folder is first on its search path, and its files
         # usually add folders before installed packages. Other folders of the user's code come last, so that a module
@@ -129,7 +144,10 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
 
     def visit(name: str, named: _NamedModule) -> None:
         seen.add(name)
-        for other in sorted(imports_of(named.file, name).names if named.file is not None else ()):
+        imports = imports_of(named.file, name) if named.file is not None else Imports(frozenset())
+        computed.update(imports.packages)
+        written = {inner for text in imports.texts for inner in _inner_names(text) if module_file(root, inner)}
+        for other in sorted(imports.names | written):
             if other not in seen and is_outside(other) and (below := find(other)) is not None:
                 visit(other, below)
         own[name] = named
@@ -137,4 +155,59 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
     file = file_of(module_name) if module_name == MAIN else module_file(root, module_name)
     if file is not None and file.is_file():
         visit(module_name, _NamedModule(root, file))
+        while more := [
+            (name, below)
+            for package, named in own.items()
+            if package in computed or _is_outermost_with_file(package, named)
+            for name, below in _modules_below(package, named).items()
+            if name not in seen
+        ]:
+            for name, below in more:
+                if name not in seen:
+                    visit(name, below)
+        own[module_name] = own.pop(module_name)  # After what it imports by computed names.
     return own
+
+
+def _inner_names(text: str) -> Iterator[str]:
+    """Yield the beginnings of a dotted name that are modules in a package, if they are modules."""
+    parts = text.split(".")
+    return (".".join(parts[:count]) for count in range(2, len(parts) + 1))
+
+
+def _is_outermost_with_file(package: str, named: _NamedModule) -> bool:
+    is_package = named.file is not None and named.file.name.startswith("__init__.")
+    return is_package and "." not in package and not is_installed(named.folder)
+
+
+def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]:
+    """Return all modules and packages below a package, by name. Raises ``ImportError`` if there are too many.
+
+    Directories and files with a dot in their names are omitted, because Python cannot import them.
+    """
+    found: dict[str, _NamedModule] = {}
+    above = [package]
+    entered = set[str]()
+    while above:
+        outer = above.pop()
+        directory = named.folder.joinpath(*outer.split("."))
+        # A link may lead back to a directory above it. Its modules then have endless names.
+        if not directory.is_dir() or (real := os.path.realpath(directory)) in entered:
+            continue
+        entered.add(real)
+        for entry in sorted(os.listdir(directory)):
+            name, _, suffix = entry.partition(".")
+            inner = f"{outer}.{name}"
+            if not suffix:
+                above.append(inner)
+            elif name not in ("", "__init__") and f".{suffix}" in MODULE_SUFFIXES:
+                file = module_file(named.folder, inner)
+                found[inner] = _NamedModule(named.folder, file)
+            if name == "__init__" and outer != package:
+                found[outer] = _NamedModule(named.folder, module_file(named.folder, outer))
+        if len(found) > MOST_MODULES:
+            raise ImportError(
+                f"the package {named.folder / package} has more than {MOST_MODULES:,} modules, which would all count "
+                "as code of the family: put the family into a package of its own"
+            )
+    return found
