@@ -6,6 +6,7 @@ MLflow has no login here. It listens on a Unix socket that only this user can op
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import socket
@@ -45,7 +46,9 @@ REQUEST_PATH = re.compile(r"([\w~-][\w.~-]*(/[\w~-][\w.~-]*)*/?)?", re.ASCII)
 """Pattern of allowed paths. MLflow would also decode ``%67et-artifact`` and skip doubled slashes, so other spellings
 could pass the patterns below."""
 FILES = re.compile(r"get-artifact|ajax-api/2\.0/mlflow/artifacts/list")
-"""Pattern of the addresses of a run's files."""
+"""Addresses of files of a run."""
+GRAPHQL = "graphql"
+"""Address of queries in GraphQL. One of its fields, ``mlflowListArtifacts``, lists files."""
 QUERY = re.compile(r"[!-~]*")
 """Pattern of allowed queries. Browsers encode all other characters."""
 REFUSED = re.compile(
@@ -94,6 +97,17 @@ class MlflowPage:
             connection.close()
             return None
         return connection.getresponse()
+
+
+def lists_files(path: str, body: bytes) -> bool:
+    """Return True for a request of GraphQL that may list files of a run. MLflow reads such a request from its body."""
+    if not path.startswith(GRAPHQL):
+        return False
+    try:
+        query = json.loads(body)["query"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return True  # Not a query of MLflow's page.
+    return not isinstance(query, str) or "artifact" in query.lower()
 
 
 def is_allowed(method: str, path: str, query: str) -> bool:

@@ -19,7 +19,15 @@ from urllib.parse import parse_qs
 
 from orchestrator.report.page import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
-from orchestrator.site.mlflow_proxy import FILES, LONGEST_BODY, PAGES, RETURNED_HEADERS, MlflowPage, is_allowed
+from orchestrator.site.mlflow_proxy import (
+    FILES,
+    LONGEST_BODY,
+    PAGES,
+    RETURNED_HEADERS,
+    MlflowPage,
+    is_allowed,
+    lists_files,
+)
 from orchestrator.site.pages import SweepPages
 from orchestrator.system.errors import SweepError, UserError
 
@@ -29,6 +37,8 @@ HOST_NAMES = (HOST, "localhost")
 """Accepted host names. Any other name means that a foreign page points its name here (DNS rebinding)."""
 HTML = "text/html; charset=utf-8"
 """Content type of pages."""
+HOST_HEADER = re.compile(rf"({'|'.join(map(re.escape, HOST_NAMES))})(:[0-9]{{1,5}})?")
+"""Pattern of the header ``Host``. The port may be that of a tunnel (``ssh -L``)."""
 SVG = "image/svg+xml"
 """Content type of figures."""
 MLFLOW = "mlflow/"
@@ -180,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
 
         A page from another port of this machine is foreign too. The browser sets these headers, and a page cannot.
         """
-        if self.headers.get("Host", "").partition(":")[0] not in HOST_NAMES:
+        if not HOST_HEADER.fullmatch(self.headers.get("Host", "")):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page at 127.0.0.1 or localhost.")
             return False
         origin = self.headers.get("Origin")
@@ -216,6 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE_FILES)
             return
         body = self.rfile.read(int(length))
+        if not self.server.mlflow.has_files and lists_files(path, body):
+            self.send_error(HTTPStatus.FORBIDDEN, explain=OUTSIDE_FILES)
+            return
         answer = self.server.mlflow.request(self.command, path, query, dict(self.headers.items()), body)
         if answer is None:
             self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain="MLflow starts; reload this page in some seconds.")

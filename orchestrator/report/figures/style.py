@@ -149,6 +149,12 @@ def settle(figure: Figure) -> None:
         figure.set_layout_engine(None)
 
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""Character in the place of those in :data:`NOT_XML`."""
+NOT_XML = re.compile("[^\t\n\r -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML forbids or discourages. A browser would not show the figure: a name in a home may have them."""
+
+
 @own_style()
 def inline_svg(figure: Figure, name: str, label: str) -> str:
     """Return a deterministic ``<svg>`` in the page's colors. Ids start with ``name``; screen readers read ``label``."""
@@ -156,15 +162,16 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
+    text = NOT_XML.sub(REPLACEMENT, buffer.getvalue())
     inner = text[text.index(">", text.index("<svg ")) + 1 :]
     inner = re.sub(r' id="image[0-9a-f]+"', "", inner)  # Unused, and two images may be equal.
     inner = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", inner)
     inner = re.sub("|".join(ON_PAGE), lambda match: ON_PAGE[match[0]], inner)
     inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page has its own font.
+    described = escape(NOT_XML.sub(REPLACEMENT, label))
     width, height = (72 * side for side in figure.get_size_inches())
     return (
-        f'<svg role="img" aria-label="{escape(label)}" width="100%" style="max-width:{width / 72:.2f}in" '
+        f'<svg role="img" aria-label="{described}" width="100%" style="max-width:{width / 72:.2f}in" '
         f'viewBox="0 0 {width:g} {height:g}" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'xmlns="http://www.w3.org/2000/svg" version="1.1">{inner}'
     )
