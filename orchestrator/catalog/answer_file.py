@@ -283,7 +283,7 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
         UserError: For values that cannot be used, and for any other family.
     """
     family = file.space.get("family")
-    if family not in BUILT_IN and family not in allowed:
+    if not isinstance(family, str) or (family not in BUILT_IN and family not in allowed):
         if isinstance(family, str) and ":" in family:
             remedy = "If you have this family, pass your own search space that uses it: --space FILE.yaml"
             raise UserError(

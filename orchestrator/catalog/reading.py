@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator.history.journal import read_request
 from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
-from orchestrator.home.checkpoints import read_members, read_progress
+from orchestrator.home.checkpoints import MOST_PROGRESS_LINES, read_members, read_progress
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
@@ -100,7 +100,7 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
     for directory in sorted(sweep.files.stacks.glob("*")):
         try:
             members, _ = read_members(directory)
-            curves = read_progress(directory)
+            curves = read_progress(directory, MOST_PROGRESS_LINES)
             requests = [request for request in map(read_request, members) if request.until is None]
             configs = list(map(sweep.spec.config, requests))
         except (FileNotFoundError, NotADirectoryError):

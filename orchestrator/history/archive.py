@@ -92,9 +92,10 @@ def export_home(home: Home, path: Path) -> CopyCounts:
     checkpoints.
 
     Raises:
-        UserError: If the home has no runs and no sweeps, or a name that an import would refuse.
+        UserError: If the home has no runs and no sweeps, or a name that an import would refuse, or a mount point.
         SweepError: If a part cannot be read. Then nothing is written, because an import would miss that part.
     """
+    home.check_mounts("export")
     store = RunStore(home)
     sweep_ids = home.sweep_ids()
     if not (sweep_ids or store.stored_keys()):

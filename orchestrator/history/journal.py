@@ -20,13 +20,13 @@ from typing import Any
 
 from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.foreign_files import (
+    MOST_JOURNAL_BYTES,
     checked_key,
     checked_moment,
     checked_name,
     parse_json,
     read_bytes,
     typed,
-    whole_lines,
 )
 from orchestrator.home.run_files import checked_outcome
 from orchestrator.home.safe_writing import open_plain, own_file
@@ -41,7 +41,11 @@ JOURNAL_SCHEMA = 2
 """Version of a sweep's files. Raise it when this program can no longer read older files. For smaller changes, see
 home/directories.py."""
 MOST_BLOCKS = 50_000
-"""Maximum number of pairs of a sweep that are read. The largest grid has as many."""
+"""Pairs of a sweep that are read: as many as the largest grid has."""
+MOST_LINES = 150_000
+"""Lines of a journal that are read. The largest grid has some 100,000 runs, and reading takes seconds."""
+MOST_DAMAGE_MESSAGES = 20
+"""Damaged lines that have a message each."""
 CHECKSUM = b',"crc":"'
 """Text before the checksum, which ends each line."""
 
@@ -236,8 +240,15 @@ class Journal(io.FileIO):
 
 
 def read_journal(path: Path) -> Iterator[JournalEntry | str]:
-    """Yield an entry for each line of a journal, or a message if the line is damaged. Skip an incomplete last line."""
-    for number, line in enumerate(whole_lines(path), start=1):
+    """Yield the lines of a journal, except an incomplete last line: an entry, or a message for a damaged line.
+
+    At most :data:`MOST_LINES` lines are read, and at most :data:`MOST_DAMAGE_MESSAGES` messages are about one line.
+    """
+    damaged = 0
+    for number, line in enumerate(_limited_lines(path), start=1):
+        if number > MOST_LINES:
+            yield f"{path} has more than {MOST_LINES:,} lines; the others are ignored"
+            break
         body, _, checksum = line.rpartition(CHECKSUM)
         # One damaged line must not hide the others, so its error becomes a message.
         try:
@@ -245,7 +256,21 @@ def read_journal(path: Path) -> Iterator[JournalEntry | str]:
                 raise ValueError("its checksum does not match its content")
             yield _from_json(parse_json(body + b"}"))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            yield f"{path}, line {number}, is damaged ({type(error).__name__}: {error}) and is ignored"
+            damaged += 1
+            if damaged <= MOST_DAMAGE_MESSAGES:
+                yield f"{path}, line {number}, is damaged ({type(error).__name__}: {error}) and is ignored"
+    if damaged > MOST_DAMAGE_MESSAGES:
+        yield f"{path} has {damaged - MOST_DAMAGE_MESSAGES:,} more damaged lines, which are ignored"
+
+
+def _limited_lines(path: Path) -> Iterator[bytes]:
+    """Return the lines of a journal, except an incomplete last line, one after another: a file of empty lines would
+    have hundreds of millions of them."""
+    try:
+        content = io.BytesIO(read_bytes(path, MOST_JOURNAL_BYTES))
+    except FileNotFoundError:
+        return iter(())
+    return (line[:-1] for line in content if line.endswith(b"\n"))
 
 
 def recall(files: SweepDirectory) -> Memory:

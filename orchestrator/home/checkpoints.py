@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,13 @@ MOST_PACKED_BYTES = 1 << 30
 NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
 """Pattern of the name of a checkpoint, ``STACK.NUMBER``. Other files next to checkpoints are never touched."""
 T = TypeVar("T")
+
+
+MOST_PROGRESS_LINES = 300_000
+"""Lines of a stack's progress that commands read. Stacks have at most some hundreds of runs, each with some hundreds of
+evaluations."""
+NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
+"""Name of a checkpoint. Other files next to checkpoints are left alone."""
 
 
 class PackedCheckpoint(NamedTuple):
@@ -288,11 +296,16 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
-    """Return the learning curves so far by run key. If a step was evaluated twice, the last evaluation counts. Skip a
-    partial line."""
+def read_progress(directory: Path, most_lines: float = math.inf) -> dict[str, tuple[Evaluation, ...]]:
+    """Return the learning curves so far by run key. The last evaluation of a step counts; a partial line does not.
+
+    Raises ``ValueError`` for a file of more than ``most_lines`` lines.
+    """
     curves: dict[str, dict[int, Evaluation]] = {}
-    for data in map(parse_json, whole_lines(directory / PROGRESS)):
+    lines = whole_lines(directory / PROGRESS)
+    if len(lines) > most_lines:
+        raise ValueError(f"{PROGRESS} has {len(lines):,} lines, too many")
+    for data in map(parse_json, lines):
         key = data.pop("key")
         curves.setdefault(key, {})[data["step"]] = typed(Evaluation, data)
     return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}

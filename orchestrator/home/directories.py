@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file
 from orchestrator.system.machine_errors import is_damage
+from orchestrator.system.mounts import mount_points_below
 
 SWEEP_ID_END = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """End of a sweep's id: its start in UTC, and four digits to distinguish sweeps of the same second."""
@@ -163,6 +165,16 @@ class Home:
         for path in (self.root / "sweeps", self.runs, self.claims):
             if path.is_symlink():
                 raise UserError(f"{path} is a link, which is not followed: move the directory there, or link the home")
+
+    def check_mounts(self, deed: str) -> None:
+        """Raise :class:`UserError` if another directory or disk is mounted in a run or a sweep. Its files are not part
+        of the home. ``deed`` is what a command would do with them, such as "delete"."""
+        for directory in (self.root / "sweeps", self.runs):
+            if points := mount_points_below(directory):
+                raise UserError(
+                    f"{points[0]} is a mount point, so this command would {deed} files from elsewhere. Unmount it "
+                    f"first: `umount {shlex.quote(str(points[0]))}`"
+                )
 
     def sweep(self, sweep_id: str) -> SweepDirectory:
         return SweepDirectory(self.root / "sweeps" / sweep_id)

@@ -42,7 +42,11 @@ ARRAYS = "arrays.npz"
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """Errors that numpy raises for a damaged file of arrays."""
 DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
-"""Errors that safetensors raises for a damaged file of weights. ``KeyError`` is for a number type that numpy lacks."""
+"""Errors for a damaged file of weights. The last is for a type of numbers that numpy lacks."""
+
+
+MOST_COUNTED_FILES = 1_000_000
+"""Maximum number of files and directories whose bytes are counted."""
 MOST_RUN_STEPS = 1e15
 """Largest number of steps of a run, and of its seconds."""
 MOST_ARRAY_BYTES = 256 << 20
@@ -122,9 +126,16 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Return the bytes of all files under a directory. Skip files that disappear during the call."""
+    """Return the bytes of all files under a directory, at most :data:`MOST_COUNTED_FILES` of them. A link has no files.
+    Files may disappear in the meantime."""
     total = 0
-    for root, _, names in os.walk(directory):
+    left = MOST_COUNTED_FILES
+    if not is_directory(directory):
+        return 0
+    for root, folders, names in os.walk(directory):
+        left -= len(folders) + len(names)
+        if left < 0:
+            return total
         for name in names:
             try:
                 total += os.stat(os.path.join(root, name), follow_symlinks=False).st_size

@@ -14,7 +14,7 @@ from orchestrator.space.parsing import InvalidDataError, Mistake, parse
 from orchestrator.space.written_arms import read_arm, written
 from trainables.base import Family
 from trainables.contract.arms import Arm
-from trainables.contract.settings import described_fields
+from trainables.contract.settings import described_fields, digest_of
 
 RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
 """Pattern of names of recipes."""
@@ -55,7 +55,9 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             recipes have the same settings.
     """
     resolved: dict[str, Any] = {}
+    names: dict[str, str] = {}  # The first recipe with each description of its settings.
     mistakes: list[Mistake] = []
+    parameters = [family.parameters(size) for size in sizes]
     for name, overlay in recipes.items():
         try:
             settings = _settings(name, overlay, family)
@@ -64,15 +66,14 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             continue
         key = ("recipes", name)
         other = type(family)(settings)
-        described = described_fields(settings)
         # Compare as run keys do: a recipe that sets a default explicitly is the same recipe.
-        same = next((earlier for earlier, own in resolved.items() if described_fields(own) == described), None)
+        same = names.setdefault(digest_of(described_fields(settings)), name)
         # Recipes are compared by a task's transitions in parameters.
         if other.tasks() != family.tasks() or other.subject() != family.subject():
             mistakes.append(Mistake(key, "changes the task; write variants: to do that"))
-        elif any(other.parameters(size) != family.parameters(size) for size in sizes):
+        elif [other.parameters(size) for size in sizes] != parameters:
             mistakes.append(Mistake(key, "changes the number of parameters; write variants: to do that"))
-        elif same is not None:
+        elif same != name:
             mistakes.append(Mistake(key, f"has the same settings as recipe {same!r}"))
         resolved[name] = settings
     if mistakes:

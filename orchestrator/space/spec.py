@@ -204,7 +204,7 @@ class SweepSpec(WrittenSpec):
         """Every (mix, size), mix by mix."""
         return tuple((mix, size) for mix in self.mixes for size in self.sizes)
 
-    @property
+    @cached_property
     def mix_named(self) -> dict[str, Arm]:
         """Mixes by name, as searchers know them."""
         return {mix.name: mix for mix in self.mixes}

@@ -22,8 +22,9 @@ REMOVED_PREFIX = ".removed-"
 
 def finish_deletions(home: Home) -> list[str]:
     """Delete the directories that interrupted deletions left, and return the ids of their sweeps. Delete nothing
-    through a link."""
+    through a link or at a mount point: raise :class:`UserError`."""
     home.check_links()
+    home.check_mounts("delete")
     paths = entries(home.root / "sweeps")
     leftovers = [path.name for path in paths if path.name.startswith(REMOVED_PREFIX) and is_directory(path)]
     if leftovers:
@@ -44,8 +45,9 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
 
     Raises:
         SweepError: If the records cannot be deleted. Then all files stay.
-        UserError: If a process drives the sweep.
+        UserError: If a process drives the sweep, or if something is mounted in the home.
     """
+    files.home.check_mounts("delete")
     from orchestrator.record.mlflow_tracker import remove_sweep  # MLflow takes 2 s to import.
 
     store = mlflow_store.choose(files.home.root)
