@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -352,7 +353,7 @@ def test_an_archive_is_written_where_its_directory_was_made(
         names = exported.getnames() if command == "import" else [file.name]
     place = new.root if command == "import" else file.parent
     place.mkdir()
-    add = archive._add if command == "export" else archive._unpack
+    add: Any = archive._add if command == "export" else archive._unpack
 
     def exchanged(*given: object) -> object:
         if not (tmp_path / "taken").exists():
@@ -363,7 +364,8 @@ def test_an_archive_is_written_where_its_directory_was_made(
                 (aside / name).symlink_to(precious)
                 (aside / "whole" / name).parent.mkdir(parents=True, exist_ok=True)
                 (aside / "whole" / name).symlink_to(precious)
-        return add(*given)  # type: ignore[operator]
+        result: object = add(*given)
+        return result
 
     monkeypatch.setattr(archive, add.__name__, exchanged)
     if command == "import":

@@ -302,7 +302,7 @@ def test_a_module_of_a_package_is_hashed_however_it_is_imported(way: str, has_fi
     write(workplace, {f"{package}/impl.py": "SCORE = 0.25\n"})
     second = first.refreshed()
     assert second.source != first.source
-    assert sys.modules[f"{package}.main"].SCORE == 0.25  # type: ignore[attr-defined]
+    assert sys.modules[f"{package}.main"].SCORE == 0.25
 
 
 def test_a_package_counts_whole(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
