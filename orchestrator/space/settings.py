@@ -57,7 +57,8 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
     resolved: dict[str, Any] = {}
     names: dict[str, str] = {}  # The first recipe with each description of its settings.
     mistakes: list[Mistake] = []
-    parameters = [family.parameters(size) for size in sizes]
+    # Not without recipes: a family that cannot count its parameters is refused later, with a better message.
+    parameters = [family.parameters(size) for size in sizes] if recipes else []
     for name, overlay in recipes.items():
         try:
             settings = _settings(name, overlay, family)
