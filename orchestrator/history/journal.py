@@ -42,8 +42,8 @@ JOURNAL_SCHEMA = 2
 home/directories.py."""
 MOST_BLOCKS = 50_000
 """Pairs of a sweep that are read: as many as the largest grid has."""
-MOST_LINES = 150_000
-"""Lines of a journal that are read. The largest grid has some 100,000 runs, and reading takes seconds."""
+MOST_LINES = 200_000
+"""Maximum number of lines of a journal that are read. The largest grid has 150,000: a line for each pair and run."""
 MOST_DAMAGE_MESSAGES = 20
 """Damaged lines that have a message each."""
 CHECKSUM = b',"crc":"'

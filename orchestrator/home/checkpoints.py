@@ -52,14 +52,10 @@ MOST_PACKED_BYTES = 1 << 30
 """Bytes of the largest checkpoint that is sent to another machine."""
 NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
 """Pattern of the name of a checkpoint, ``STACK.NUMBER``. Other files next to checkpoints are never touched."""
-T = TypeVar("T")
-
-
 MOST_PROGRESS_LINES = 300_000
-"""Lines of a stack's progress that commands read. Stacks have at most some hundreds of runs, each with some hundreds of
-evaluations."""
-NUMBERED = re.compile(r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,238}\.[0-9]{1,15}")
-"""Name of a checkpoint. Other files next to checkpoints are left alone."""
+"""Maximum number of lines of a stack's progress that commands read. Stacks have at most some hundreds of runs, and runs
+some hundreds of evaluations."""
+T = TypeVar("T")
 
 
 class PackedCheckpoint(NamedTuple):

@@ -42,9 +42,7 @@ ARRAYS = "arrays.npz"
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """Errors that numpy raises for a damaged file of arrays."""
 DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
-"""Errors for a damaged file of weights. The last is for a type of numbers that numpy lacks."""
-
-
+"""Errors that safetensors raises for a damaged file of weights. ``KeyError`` is for a number type that numpy lacks."""
 MOST_COUNTED_FILES = 1_000_000
 """Maximum number of files and directories whose bytes are counted."""
 MOST_RUN_STEPS = 1e15
@@ -126,8 +124,8 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Return the bytes of all files under a directory, at most :data:`MOST_COUNTED_FILES` of them. A link has no files.
-    Files may disappear in the meantime."""
+    """Return the bytes of the files under a directory, at most :data:`MOST_COUNTED_FILES` of them. A link counts as
+    empty. Skip files that disappear during the call."""
     total = 0
     left = MOST_COUNTED_FILES
     if not is_directory(directory):
