@@ -84,7 +84,7 @@ def unplaced(answer: Answer, mix: MixAnswer, direction: Direction) -> tuple[MixA
     other side must be at or above them.
     """
     sides = (mix, answer.baseline_of(mix))
-    smaller, larger = sides if direction is Direction.FEWER else sides[::-1]
+    smaller, larger = sides if direction is Direction.MIX_AHEAD else sides[::-1]
     known = {smaller.mix: (Verdict.FOUND, Verdict.BELOW), larger.mix: (Verdict.FOUND, Verdict.ABOVE)}
     return tuple(side for side in sides[::-1] if side.target.transition.verdict not in known[side.mix])
 
@@ -121,7 +121,7 @@ def _obstacle(answer: Answer, mix: MixAnswer, direction: Direction, is_contrary:
         return Obstacle.RARER
     if unplaced(answer, mix, direction):
         return Obstacle.UNPLACED
-    smaller, larger = (side.target.transition for side in (sides if direction is Direction.FEWER else sides[::-1]))
+    smaller, larger = (side.target.transition for side in (sides if direction is Direction.MIX_AHEAD else sides[::-1]))
     return None if _are_apart(smaller, larger) else Obstacle.OVERLAP
 
 

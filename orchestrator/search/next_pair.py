@@ -155,7 +155,7 @@ class PairDesign:
             return np.diag(growth_S), np.diag(value_S)
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
-        sign = 1 if self.decided is Direction.FEWER else -1
+        sign = 1 if self.decided is Direction.MIX_AHEAD else -1
         rise_ST = ratio_ST**sign / self._at_least
         # Only these pairs (P of them) can raise the factor.
         mix_P, baseline_P = np.nonzero(rise_ST >= STEP)

@@ -60,7 +60,7 @@ class Part:
 
     def evidence(self, direction: Direction) -> float:
         """Return the e-value of a direction."""
-        return self.fewer if direction is Direction.FEWER else self.more
+        return self.fewer if direction is Direction.MIX_AHEAD else self.more
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -165,7 +165,7 @@ def _parts(pairs: Sequence[Pair], equal: NDArray[np.bool_], growth: Growth) -> I
             direction: math.exp(min(float(log_evidence(growth.of(direction)[chosen])[-1]), LARGEST_LOG_EVIDENCE))
             for direction in Direction
         }
-        yield Part(_tallies(pairs, chosen), value[Direction.FEWER], value[Direction.MORE])
+        yield Part(_tallies(pairs, chosen), value[Direction.MIX_AHEAD], value[Direction.BASELINE_AHEAD])
 
 
 def _tallies(pairs: Sequence[Pair], chosen: NDArray[np.bool_]) -> Tallies:

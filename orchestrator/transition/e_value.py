@@ -60,8 +60,8 @@ class Growth:
         # Predict before the posteriors see this pair: a bet must be placed before the outcome.
         predicted = (self._mix.predict(pair.mix_size), self._baseline.predict(pair.baseline_size))
         p, q = (min(max(chance, NEAREST), 1 - NEAREST) for chance in predicted)
-        self.rows[Direction.FEWER].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
-        self.rows[Direction.MORE].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
+        self.rows[Direction.MIX_AHEAD].append(_pair_growth(p, q, pair.mix_learned, pair.baseline_learned))
+        self.rows[Direction.BASELINE_AHEAD].append(_pair_growth(q, p, pair.baseline_learned, pair.mix_learned))
         self._mix.add(pair.mix_size, pair.mix_learned)
         self._baseline.add(pair.baseline_size, pair.baseline_learned)
         self._fewest = {}
@@ -158,7 +158,7 @@ def _start() -> Floats:
 def ratio_of(pair: Pair, decided: Direction, count: Callable[[float], float]) -> float:
     """Return how many times larger the model of the side that is behind is."""
     ratio = count(pair.baseline_size) / count(pair.mix_size)
-    return 1 / ratio if decided is Direction.MORE else ratio
+    return 1 / ratio if decided is Direction.BASELINE_AHEAD else ratio
 
 
 def _certified_factor(growth: Floats, ratios: Floats, needed: float, looks: int) -> float:

@@ -60,17 +60,17 @@ LEARNED = 0.8
 class Direction(StrEnum):
     """Which side of a comparison the evidence favors.
 
-    ``FEWER``: the mix learns more often than its baseline, as it does if it needs fewer parameters. ``MORE``: the
-    baseline learns more often.
+    ``MIX_AHEAD``: the mix learns more often than its baseline. ``BASELINE_AHEAD``: the baseline learns more often. The
+    values are those of stored answers. They do not say that a side needs fewer parameters.
     """
 
-    FEWER = "fewer"
-    MORE = "more"
+    MIX_AHEAD = "fewer"
+    BASELINE_AHEAD = "more"
 
     @property
     def opposite(self) -> Direction:
         """The other direction."""
-        return Direction.MORE if self is Direction.FEWER else Direction.FEWER
+        return Direction.BASELINE_AHEAD if self is Direction.MIX_AHEAD else Direction.MIX_AHEAD
 
 
 RunId = tuple[str, int, int]

@@ -17,7 +17,7 @@ def test_curves_reach_80_percent_where_they_say() -> None:
 
 def test_a_mix_with_much_smaller_models_is_claimed(capsys: pytest.CaptureFixture[str]) -> None:
     sweeps = [play("locate", 2, None, "3 times smaller, from 72, slope 10", key) for key in range(3)]
-    assert [sweep.decided for sweep in sweeps] == [Direction.FEWER] * 3
+    assert [sweep.decided for sweep in sweeps] == [Direction.MIX_AHEAD] * 3
     assert any(sweep.claims_parameters for sweep in sweeps)
     main(["--sweeps", "1", "--aim", "decide", "--only", "3 times smaller, from 72"])
     assert "| 3 times smaller, from 72, slope 10 | 1.00 | 0.00 |" in capsys.readouterr().out
@@ -27,7 +27,7 @@ def test_a_mix_with_much_smaller_models_is_claimed(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("aim", ["decide", "locate"])
 def test_curves_with_the_same_80_percent_point_seldom_end_in_fewer_parameters(aim: str) -> None:
     sweeps = [play(aim, 2, None, "slopes 3 and 12, the same 80% point", key) for key in range(30)]
-    assert np.mean([sweep.decided is Direction.FEWER for sweep in sweeps]) > 0.5  # It is learned more often at 12.
+    assert np.mean([sweep.decided is Direction.MIX_AHEAD for sweep in sweeps]) > 0.5  # It is learned more often at 12.
     assert np.mean([sweep.claims_parameters for sweep in sweeps]) <= 0.1
 
 

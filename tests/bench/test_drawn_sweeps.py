@@ -25,7 +25,7 @@ def test_draws_both_mixes_from_one_reshaped_pool() -> None:
 
 def test_decides_for_a_mix_shifted_to_smaller_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     drawn = draw(Cell(RECIPES, "start_0.2", "add+prod", shift=4), Play("pairs", (), 2, 1.0), 0)
-    assert drawn.decided is Direction.FEWER
+    assert drawn.decided is Direction.MIX_AHEAD
     assert drawn.at_least is not None
     main(["--shifted", "4", "--sweeps", "1", "--methods", "pairs", "--pools", "start_0.2"])
     assert "| start_0.2 | add+prod |  | 4 | pairs | 1.00 +- 0.00 | 0.00 +- 0.00 |" in capsys.readouterr().out

@@ -41,7 +41,7 @@ def test_disjoint_seeds_add_their_runs_and_pairs(home: Home) -> None:
     results = {run.request: run.point("add") for sweep in (first, second) for run in sweep.runs}
     pairs = counted_pairs((*first.blocks, *second.blocks), learned_runs(results, LEARNED))
     assert (len(pairs), comparison) == (15, compare(pairs, first.spec.make_family().parameters))
-    assert comparison.decided is Direction.FEWER
+    assert comparison.decided is Direction.MIX_AHEAD
     alone = [sweep.answer.mix("add+prod").comparison for sweep in pooled.sweeps]
     assert all(one is not None and comparison.evidence > one.evidence for one in alone)
     assert str(pooled) == "Pooled from 2 sweeps: 30 runs"

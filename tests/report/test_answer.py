@@ -61,7 +61,7 @@ def test_a_comparison_is_decided_by_the_pairs_in_the_journal() -> None:
     result = answer(spec, bracketed(), blocks=in_order(spec))
     comparison = result.mix("add+prod").comparison
     assert comparison is not None
-    assert comparison.decided is Direction.FEWER
+    assert comparison.decided is Direction.MIX_AHEAD
     assert comparison.pairs == 2 * len(SIZES)
     assert result.mix("add").comparison is None
 

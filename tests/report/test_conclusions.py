@@ -56,7 +56,7 @@ def test_a_conclusion_about_parameters_needs_transitions_that_are_apart(
     given = answer_of(AHEAD, baseline, mix)
     conclusion = conclusion_of(given, given.mix(MIX))
     assert conclusion is not None
-    assert (conclusion.direction, conclusion.obstacle) == (Direction.FEWER, obstacle)
+    assert (conclusion.direction, conclusion.obstacle) == (Direction.MIX_AHEAD, obstacle)
     text = sentence(given, given.mix(MIX))
     assert text.startswith("add+prod needs fewer parameters than add. At ") == (obstacle is None)
     open_question = "Whether add+prod needs fewer parameters than add is open: "
@@ -79,8 +79,8 @@ def test_crossing_curves_are_reported_with_the_sizes_on_either_side() -> None:
 def test_the_parts_have_the_evidence_of_their_own_pairs() -> None:
     low, middle, high = CROSSING.parts
     assert [part.sizes for part in CROSSING.parts] == [(8,), (16,), (32,)]
-    assert low.evidence(Direction.MORE) == pytest.approx(compared([(8, False, True)] * 3).evidence, rel=0.3)
-    assert middle.evidence(Direction.FEWER) > 20 > 1 > middle.evidence(Direction.MORE)
+    assert low.evidence(Direction.BASELINE_AHEAD) == pytest.approx(compared([(8, False, True)] * 3).evidence, rel=0.3)
+    assert middle.evidence(Direction.MIX_AHEAD) > 20 > 1 > middle.evidence(Direction.BASELINE_AHEAD)
     assert max(high.fewer, high.more) < 0.5
 
 

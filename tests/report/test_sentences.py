@@ -173,7 +173,7 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
             assert ("of either mix" in text) == (own[0] == other[0] == 0)
             assert ranges == [(min(tried), max(tried))]
             return
-        (better, whole), (worse, of) = inside[:2] if comparison.decided is Direction.FEWER else inside[1::-1]
+        (better, whole), (worse, of) = inside[:2] if comparison.decided is Direction.MIX_AHEAD else inside[1::-1]
         assert better / whole > worse / of  # The sizes named are those where the side is ahead.
         if is_contrary:
             assert inside[2][0] / inside[2][1] != inside[3][0] / inside[3][1]
@@ -182,12 +182,12 @@ def test_every_sentence_agrees_with_the_runs(seed: int) -> None:
             assert not case.rarer()
             assert not is_contrary
             ends = [case.answer.mix(mix).target.transition.relative for mix in MIXES]
-            low, high = ends if comparison.decided is Direction.MORE else ends[::-1]
+            low, high = ends if comparison.decided is Direction.BASELINE_AHEAD else ends[::-1]
             assert low.high is not None
             assert high.low is not None
             assert low.high <= high.low
         else:
-            often = "more" if comparison.decided is Direction.FEWER else "less"
+            often = "more" if comparison.decided is Direction.MIX_AHEAD else "less"
             assert f"add+prod models learned add {often} often than add models: " in text
         factor = re.search(r"at least ([\d.,]+) times", text)
         step = 1 if (comparison.at_least or 1) >= 10 else 0.1  # Bounds are rounded down.

@@ -51,7 +51,7 @@ def test_a_mix_that_needs_half_the_size_is_decided_in_a_few_pairs() -> None:
     searcher = Pairs(TWO, aim="decide")
     results = drive(searcher, HALF)
     comparison = comparison_of(searcher)
-    assert comparison.decided is Direction.FEWER
+    assert comparison.decided is Direction.MIX_AHEAD
     assert len(results) == 2 * comparison.pairs <= 30
     assert all(block.mix_size == block.baseline_size for block in searcher.blocks)
 
@@ -60,7 +60,7 @@ def test_a_mix_that_needs_twice_the_size_is_decided_the_other_way() -> None:
     searcher = Pairs(TWO, aim="factor")
     drive(searcher, world({"add": 10.0, "add+prod": 20.0}))
     comparison = comparison_of(searcher)
-    assert comparison.decided is Direction.MORE
+    assert comparison.decided is Direction.BASELINE_AHEAD
     assert comparison.at_least is not None
     assert 1.5 < comparison.at_least <= 4.5
 
@@ -93,7 +93,7 @@ def test_many_slots_do_not_train_pairs_that_a_decision_would_not_need() -> None:
     few, many = (Pairs(problem, aim="decide", max_runs=200) for _ in range(2))
     for searcher, slots in ((few, 2), (many, 256)):
         simulate(searcher, HALF, slots)
-        assert comparison_of(searcher).decided is Direction.FEWER
+        assert comparison_of(searcher).decided is Direction.MIX_AHEAD
     assert len(many.ask(256)) == 0
     assert len(few.results) <= len(many.results) <= 60
     begun = Pairs(problem, aim="decide", max_runs=200)
@@ -154,7 +154,7 @@ def test_locating_comes_last_and_places_both_transitions() -> None:
     paired = {Request(*run) for block in searcher.blocks for run in block.runs}
     unpaired = [place for place, run in enumerate(results) if run not in paired]
     assert unpaired == list(range(len(paired), len(results)))
-    assert comparison_of(searcher).decided is Direction.FEWER
+    assert comparison_of(searcher).decided is Direction.MIX_AHEAD
     baseline, mix = searcher.progress()
     assert baseline.low is not None
     assert mix.high is not None
@@ -258,7 +258,7 @@ def test_a_grid_plans_its_blocks_and_bisection_has_none() -> None:
     for searcher in (grid, plain):
         drive(searcher, HALF, 5, order=3)
     assert len(grid.blocks) == len(SIZES) * len(TWO.seeds)
-    assert comparison_of(grid).decided is Direction.FEWER
+    assert comparison_of(grid).decided is Direction.MIX_AHEAD
     assert plain.blocks == ()
 
 

@@ -57,7 +57,7 @@ def test_no_continuation_decides_with_fewer_pairs() -> None:
 
 def test_a_pair_adds_most_if_it_is_as_predicted() -> None:
     growth = growth_of(pairs_of(*(AGREE,) * 60))
-    assert growth.rows[Direction.FEWER][-1][-1] <= 2 * math.log((1 - NEAREST) / 0.5) + 1e-12
+    assert growth.rows[Direction.MIX_AHEAD][-1][-1] <= 2 * math.log((1 - NEAREST) / 0.5) + 1e-12
 
 
 def test_a_search_ends_once_it_can_not_decide() -> None:

@@ -44,7 +44,7 @@ def test_a_block_is_journalled_before_its_runs_and_used_by_the_answer(tmp_path: 
             assert line.request in wanted_spec
     shown = result.mix("add+prod").comparison
     assert shown is not None
-    assert shown.decided is Direction.FEWER
+    assert shown.decided is Direction.MIX_AHEAD
     assert shown.pairs == len(blocks(tmp_path))
 
 

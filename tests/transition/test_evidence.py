@@ -40,7 +40,7 @@ def test_starts_undecided_at_one_half() -> None:
     assert result.threshold == pytest.approx(20)
 
 
-@pytest.mark.parametrize(("mix", "direction"), [(True, Direction.FEWER), (False, Direction.MORE)])
+@pytest.mark.parametrize(("mix", "direction"), [(True, Direction.MIX_AHEAD), (False, Direction.BASELINE_AHEAD)])
 def test_five_agreeing_pairs_decide_in_either_direction(mix: bool, direction: Direction) -> None:
     undecided, decided = (compared(*pairs_of(count, mix, not mix)) for count in (3, 5))
     assert (undecided.decided, undecided.leans) == (None, direction)
@@ -52,7 +52,7 @@ def test_five_agreeing_pairs_decide_in_either_direction(mix: bool, direction: Di
 def test_later_pairs_never_revoke_a_decision() -> None:
     agreeing = pairs_of(5, True, False)
     result = compared(*agreeing, *pairs_of(15, False, True))
-    assert result.decided is Direction.FEWER
+    assert result.decided is Direction.MIX_AHEAD
     assert result.evidence < result.highest
     assert result.highest == pytest.approx(compared(*agreeing).evidence)
 
@@ -81,7 +81,7 @@ def test_pairs_of_a_branch_decide_nothing_elsewhere() -> None:
     branch = growth.branch()
     for pair in pairs_of(5, True, False):
         branch.add(pair)
-    assert (growth.decision(0.05), branch.decision(0.05)) == (None, Direction.FEWER)
+    assert (growth.decision(0.05), branch.decision(0.05)) == (None, Direction.MIX_AHEAD)
     assert growth.branch().decision(0.05) is None
 
 
@@ -98,7 +98,7 @@ def test_the_path_of_the_evidence_has_every_pair_of_equal_sizes() -> None:
 
 def test_the_path_is_of_the_direction_that_the_evidence_leans_to() -> None:
     result = compare([*pairs_of(2, True, False), *pairs_of(6, False, True)], parameters, looks=1)
-    assert result.leans is Direction.MORE
+    assert result.leans is Direction.BASELINE_AHEAD
     assert result.path[0] == pytest.approx(0.25)
     assert result.path[2] < result.path[0]
     assert result.path[-1] == result.evidence > 1
@@ -107,9 +107,9 @@ def test_the_path_is_of_the_direction_that_the_evidence_leans_to() -> None:
 def test_expected_growth_is_at_most_1_if_the_mix_learns_no_more_often() -> None:
     """Computed exactly for every pair of probabilities, after earlier pairs."""
     before = [*pairs_of(1, True, False), *pairs_of(1, True, True)]
-    start = log_evidence_of(Direction.FEWER, *before)
+    start = log_evidence_of(Direction.MIX_AHEAD, *before)
     factors = {
-        (y, z): math.exp(log_evidence_of(Direction.FEWER, *before, *pairs_of(1, y, z)) - start)
+        (y, z): math.exp(log_evidence_of(Direction.MIX_AHEAD, *before, *pairs_of(1, y, z)) - start)
         for y, z in itertools.product((True, False), repeat=2)
     }
     for baseline, mix in itertools.combinations_with_replacement(np.linspace(1, 0, 11), 2):
@@ -131,10 +131,10 @@ def test_a_failed_run_counts_as_the_less_favorable_outcome(direction: Direction)
 
 
 @pytest.mark.parametrize(
-    ("direction", "size", "baseline_size"), [(Direction.FEWER, 12, 18), (Direction.MORE, 18, 12)], ids=str
+    ("direction", "size", "baseline_size"), [(Direction.MIX_AHEAD, 12, 18), (Direction.BASELINE_AHEAD, 18, 12)], ids=str
 )
 def test_unequal_sizes_certify_a_factor_but_decide_nothing(direction: Direction, size: int, baseline_size: int) -> None:
-    fewer = direction is Direction.FEWER
+    fewer = direction is Direction.MIX_AHEAD
     equal, unequal = pairs_of(6, fewer, not fewer), pairs_of(6, fewer, not fewer, size, baseline_size)
     assert compared(*unequal).decided is None
     result = compared(*equal, *unequal)

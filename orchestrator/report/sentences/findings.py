@@ -76,7 +76,7 @@ def _conclusion_sentence(answer: Answer, mix: MixAnswer, conclusion: Conclusion)
         text = f"{mix_name} needs {outcome_text(answer, mix)} than {baseline_name}" + (factor and f", {factor}")
         counts = f"{place.mix} {mix_name} {models} and {place.baseline} {baseline_name} {models}"
         return f"{text}. At {at}, {counts} {words.learned} {answer.target}{larger}."
-    more = "more" if conclusion.direction is Direction.FEWER else "less"
+    more = "more" if conclusion.direction is Direction.MIX_AHEAD else "less"
     text = f"At {at}, {mix_name} {models} {words.learned} {answer.target} {more} often than {baseline_name} {models}"
     return f"{text}: {place.mix} against {place.baseline}{larger}."
 
@@ -94,7 +94,7 @@ def _larger_text(answer: Answer, mix: MixAnswer, conclusion: Conclusion) -> str:
     comparison = mix.comparison
     if comparison is None or (comparison.at_least or 0.0) < LEAST_FACTOR:
         return ""
-    other = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
+    other = answer.baseline_of(mix) if conclusion.direction is Direction.MIX_AHEAD else mix
     times = rounded_down(comparison.at_least or 1)
     certifying = comparison.certifying
     larger = f"with {called(other)} {answer.words.run}s at least {times} times larger"
@@ -138,7 +138,7 @@ def outcome_text(answer: Answer, mix: MixAnswer) -> str:
     if conclusion is None:
         return "no difference shown" if comparison.equal.pairs else "no pair is complete"
     if not conclusion.is_about_parameters:
-        return f"{words.learned} {'more' if conclusion.direction is Direction.FEWER else 'less'} often"
+        return f"{words.learned} {'more' if conclusion.direction is Direction.MIX_AHEAD else 'less'} often"
     return f"{conclusion.direction} {words.parameters}"
 
 
@@ -152,11 +152,11 @@ def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     conclusion = conclusion_of(answer, mix)
     if comparison is None or conclusion is None or not conclusion.is_about_parameters:
         return ""
-    needs_more = answer.baseline_of(mix) if conclusion.direction is Direction.FEWER else mix
+    needs_more = answer.baseline_of(mix) if conclusion.direction is Direction.MIX_AHEAD else mix
     if (comparison.at_least or 0.0) < LEAST_FACTOR or not learned_by_half(needs_more):
         return ""
     assert comparison.at_least is not None, "it was compared with a number"
-    many = "fewer" if comparison.decided is Direction.FEWER else "as many"
+    many = "fewer" if comparison.decided is Direction.MIX_AHEAD else "as many"
     return f"at least {rounded_down(comparison.at_least)}{unit} {many}"
 
 
@@ -372,7 +372,7 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
     baseline = answer.baseline_of(mix)
     same_seen = math.isclose(mix.seen, baseline.seen, rel_tol=BUDGET_TOLERANCE)
     same = same_seen and math.isclose(mix.budget, baseline.budget, rel_tol=BUDGET_TOLERANCE)
-    if same or mix.comparison is None or mix.comparison.decided is not Direction.MORE:
+    if same or mix.comparison is None or mix.comparison.decided is not Direction.BASELINE_AHEAD:
         return ""
     if same_seen:
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"

@@ -160,10 +160,10 @@ def _agreement(expected: Expectation, answer: Answer, mix: MixAnswer) -> Agreeme
     conclusion = conclusion_of(answer, mix)
     if comparison is None or conclusion is None or conclusion.obstacle in (Obstacle.CONTRARY, Obstacle.RARER):
         return Agreement.UNDECIDED
-    claimed = Direction.MORE if expected.finds == "no fewer" else Direction.FEWER
+    claimed = Direction.BASELINE_AHEAD if expected.finds == "no fewer" else Direction.MIX_AHEAD
     if conclusion.direction is not claimed:
         return Agreement.CONTRADICTED
-    if claimed is Direction.MORE:
+    if claimed is Direction.BASELINE_AHEAD:
         return Agreement.AGREES
     if not conclusion.is_about_parameters:
         return Agreement.PARTLY
