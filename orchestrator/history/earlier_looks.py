@@ -5,7 +5,7 @@ another threshold or other sizes, and believes the best answer, is misled more o
 k-th analysis of the same runs has its odds divided by k. The chance that any of n analyses decides wrongly is then at
 most ``search.error`` times 1 + 1/2 + ... + 1/n, which is 3.1 for twelve analyses. Without the division, it is n times
 ``search.error``. Because the analyses share runs, the chance is lower. We simulated 100 sweeps without a difference and
-twelve analyses of each. One of them decided in 6 sweeps, and in 11 sweeps without the division
+twelve analyses of each. In 6 of the sweeps, at least one analysis decided; without the division, in 11
 (``tests/search/test_validity.py``).
 
 A sweep that repeats an earlier sweep has the same test and the same odds. A sweep that extends another continues its

@@ -1,23 +1,25 @@
 """Owner of a home. Commands write only in homes that are this user's own.
 
 A home is this user's own if one of their commands made it, or if they ran ``home trust``. Files in the home cannot
-prove that: if the home was copied, cloned or unpacked, its author wrote them. So each own home has a random id in
-:data:`HOME_ID_FILE`, and a private list of the user contains the id and the path where the home was made.
+prove that: if the home was copied, cloned or unpacked, its author wrote them. So each home has a random id in
+:data:`HOME_ID_FILE`, and a private list of the user contains the ids of the user's homes and the paths where they were
+made.
 
 - Every home can be read. Its files are only data.
-- Commands that train, resume, reuse runs, record, import or delete need an own home (:func:`check_own`).
+- Commands that train, resume, reuse runs, record, import or delete need a home that belongs to this user
+  (:func:`check_own`).
 - Scripts and MLflow open files by their paths, so they also need a home that only this user can write
   (:func:`orchestrator.system.permissions.sharing_text`).
 
-A home stays the user's own if its path is unchanged, on any machine that has the list. It also stays own if the file
+A home stays the user's if its path is unchanged, on any machine that has the list. It also stays the user's if the file
 :data:`HOME_ID_FILE` is still the same inode: then the home was only renamed, or moved within a disk. In a directory
 that belongs to another user, only the inode counts. The user runs ``home trust`` once for a copy, a backup that was
 restored elsewhere, or in a container without the list. Neither the id nor the list is enough alone: a copy has the same
-id, and another user's home may later have the path of an own home. Files that the user copies *into* an own home count
-as theirs.
+id, and another user's home may later have the path of one of this user's homes. Files that the user copies *into* such
+a home count as theirs.
 
 Homes of versions without ids must also be trusted once. Otherwise, every home that another user packed without an id
-would become own.
+would count as this user's.
 """
 
 from __future__ import annotations

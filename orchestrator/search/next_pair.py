@@ -36,7 +36,8 @@ AMBITION = 0.5
 small steps. With 1, the search spends pairs on ratios too large to certify, and misses smaller factors
 (tests/bench/results/searchers.md)."""
 FEWEST_OPEN = 8
-"""Fewer open blocks are never enough: runs take different times, and idle slots should not wait for the slowest."""
+"""With fewer open blocks than this, the search always requests more. Otherwise idle slots would wait for the slowest
+run."""
 SMALLEST_VALUE = 1e-6
 """Smallest value of a pair relative to its expected growth. It applies at sizes where the side that is behind overall
 may be ahead."""

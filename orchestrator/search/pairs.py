@@ -157,7 +157,8 @@ class Pairs(Searcher):
 
         Its open blocks then stay incomplete. The decision still holds, because earlier pairs made it.
         """
-        # A search that continues after a decision needs its open blocks: later pairs do not count before these do.
+        # With other aims, the search continues after a decision. Its open blocks must then be completed, because no
+        # later pair counts before them.
         if self.settings.aim != "decide":
             return False
         return self.design(comparison).decided is not None or self.is_hopeless(comparison)

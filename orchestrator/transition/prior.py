@@ -1,7 +1,8 @@
 """Prior of the curves: how probable each curve of the two grids is before any run has ended.
 
 Within a kind of curve, all cells of a grid (grids.py) are equally probable, so the spacing of its axes is part of the
-prior. Axes: L lapse, F floor, A asymptote.
+prior. So the priors of slope, lapse, asymptote and midpoint are the axes in grids.py. The search's smaller model of
+curves has separate axes, in surrogate.py. Axes: L lapse, F floor, A asymptote.
 """
 
 from __future__ import annotations
