@@ -57,12 +57,14 @@ class Mix:
 
 
 def read_savings() -> dict[Mix, float]:
-    """Return the saving of each mix in the files of answers, in [-1, 1]."""
+    """Return the saving of each mix in the files of answers about flat sums, in [-1, 1]."""
     differences: dict[str, list[int]] = defaultdict(list)
     mixes: dict[str, Mix] = {}
     for path in sorted(ANSWERS.glob("*.json")):
         file = read_answer(path)
         spec = spec_of(file)
+        if spec.settings.task.depth > 1:  # Nested sums have another recipe.
+            continue
         learned: dict[RunId, bool | None] = {
             (run.mix, run.size, run.seed): has_learned(run.accuracy[spec.target], run.floor[spec.target])
             for run in file.runs
