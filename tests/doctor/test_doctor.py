@@ -200,7 +200,7 @@ def test_nothing_is_tried_in_a_home_of_another_user(owner: int, tmp_path: Path) 
     os.chown(home, owner, owner)
     assert machine.place_of_tests(home).stat().st_uid == 0
     for check in (machine.home_directory, machine.record):
-        assert "not listed as" in check(home).text
+        assert "not in your list" in check(home).text
     assert list(home.iterdir()) == []
     trust_home(home)
     assert machine.place_of_tests(home) != home

@@ -80,7 +80,7 @@ def test_a_scratch_that_others_can_write_has_a_private_directory(temporary: Path
     shared.mkdir()
     shared.chmod(0o777)
     with pytest.raises(
-        UserError, match=f"other users can write {shared}, and could replace .*: name another directory"
+        UserError, match=f"other users can write {shared}, and could replace .*: pass another directory"
     ):
         scratch(str(shared))
     shared.chmod(0o1777)

@@ -43,7 +43,7 @@ def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["job_feature%2Fx", "a?b"])
 def test_a_home_whose_path_a_uri_would_change_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="name a --home without"):
+    with pytest.raises(UserError, match="pass a --home without"):
         choose(tmp_path / name, {})
 
 
