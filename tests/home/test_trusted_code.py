@@ -85,7 +85,7 @@ def named(sweep_directory: Path, module: str, *, folder: str = "", key: str = "f
 def in_folder(folder: Path, *words: object, home: str | None = "results") -> Ended:
     """Run the program in a folder as a user does, without this clone on PYTHONPATH."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    options = ["--home", home] if home else []
+    options = ["--home", home] if home and words[0] != "home" else []  # `home trust` has no such option.
     return process(line(*words, *options), cwd=folder, environment=variables, within_s=120)
 
 
