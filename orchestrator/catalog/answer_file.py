@@ -72,7 +72,7 @@ class FileRun(BaseModel):
     seed: int
     key: str
     status: Literal["finished", "diverged", "failed"]
-    steps: int = Field(ge=0)
+    steps: int = Field(ge=0, le=10**15)
     accuracy: dict[str, Share]
     floor: dict[str, Share]
     curve: str

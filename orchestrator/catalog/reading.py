@@ -16,7 +16,7 @@ from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.checkpoints import MOST_PROGRESS_LINES, read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
+from orchestrator.home.run_files import DAMAGED_ARRAYS, DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
 from orchestrator.jobs.state import State
@@ -289,8 +289,15 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
 
 
 def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a run and its probes. Raises :class:`UserError` if it has no arrays."""
-    return arrays_of(run.directory) or _refuse(run, "arrays")
+    """Return the arrays of a run and its probes. Raises :class:`UserError` if it has no arrays, or if their file is
+    damaged."""
+    try:
+        arrays = arrays_of(run.directory)
+    except DAMAGED_ARRAYS as error:
+        if not is_damage(error):
+            raise
+        raise UserError(f"run {run.key}: its arrays are damaged ({error}); `run` trains it again") from error
+    return arrays or _refuse(run, "arrays")
 
 
 def read_weights(run: Run) -> dict[str, NDArray[Any]]:

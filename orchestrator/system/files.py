@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.system.permissions import MOST_LINKS, is_of_another, user_name
+from orchestrator.system.permissions import MOST_LINKS, is_of_another, sharing_text, user_name
 from trainables.contract.files import flush as flush
 from trainables.contract.files import write_whole as write_whole
 
@@ -196,7 +196,13 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_abandoned(parent: Path, pattern: str) -> None:
-    """Remove incomplete directories left by killed processes."""
+    """Remove incomplete directories left by killed processes.
+
+    In a directory that other users can write, remove nothing: they could give such a name to any directory of this
+    user there.
+    """
+    if parent.is_dir() and sharing_text(parent):
+        return
     for path in parent.glob(pattern):
         if is_directory(path) and time.time() - path.stat().st_mtime > ABANDONED_S:
             remove_tree(path)
@@ -225,17 +231,33 @@ def hidden_directory(path: Path, prefix: str) -> Iterator[HiddenDirectory]:
     with opened_parent(path, make=True) as parent:
         aside = f"{prefix}{secrets.token_hex(8)}"
         os.mkdir(aside, 0o700, dir_fd=parent)
-        try:
-            with opened_directory(aside, parent) as opened:
-                shown = path.with_name(aside)
-                if is_of_another(status := os.fstat(opened)):
-                    replaced = f"It was replaced by a directory of another user ({user_name(status.st_uid)})"
-                    raise OSError(errno.EPERM, replaced, str(shown))
-                through = DESCRIPTORS / str(opened)
+        with opened_directory(aside, parent) as opened:
+            shown = path.with_name(aside)
+            if is_of_another(status := os.fstat(opened)):
+                replaced = f"It was replaced by a directory of another user ({user_name(status.st_uid)})"
+                raise OSError(errno.EPERM, replaced, str(shown))
+            if os.listdir(opened):  # Another user can rename a directory of this user.
+                raise OSError(errno.EPERM, "It was replaced by another directory", str(shown))
+            through = DESCRIPTORS / str(opened)
+            try:
                 # Only Linux has directories among the descriptors.
                 yield HiddenDirectory(through if through.is_dir() else shown, shown, opened, parent)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True, dir_fd=parent)
+            finally:
+                _remove_opened(aside, opened, parent)
+
+
+def _remove_opened(name: str, opened: int, parent: int) -> None:
+    """Remove an opened directory, which was made with this name in another opened directory.
+
+    Empty it through its descriptor: by now, another user may have given the name to another directory of this user.
+    """
+    for entry in os.listdir(opened):
+        try:
+            os.unlink(entry, dir_fd=opened)
+        except OSError:  # A directory.
+            shutil.rmtree(entry, ignore_errors=True, dir_fd=opened)
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=parent)  # Does nothing to a directory that is not empty.
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, cha
         (_set("sweep", to="agrees \u202e"), "control characters"),
         (_set("space", "name", to="a" * 3000), "more than 2,000 characters"),
         (_set("claims", "transitions", 0, "words", to=[]), "claims.transitions[0].words"),
+        (_set("runs", 0, "steps", to=10**400), "runs[0].steps"),
         (_set("space", "settings", to=json.loads("[" * 50 + "]" * 50)), "nested brackets"),
     ],
 )

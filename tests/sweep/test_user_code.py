@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -328,6 +329,39 @@ def test_a_package_counts_whole(workplace: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("trainables.contract.user_modules.MOST_MODULES", 2)
     with pytest.raises(ImportError, match=r"board_whole has more than 2 modules.*a package of its own"):
         files_of("board_counts")
+
+
+def test_a_package_counts_whole_in_a_directory_without_a_file(workplace: Path) -> None:
+    imports = "import importlib\nSCORE = importlib.import_module('.'.join([__package__, 'impl'])).SCORE"
+    write(
+        workplace,
+        {
+            "board_outer/inner/__init__.py": "",
+            "board_outer/inner/main.py": PLAIN.format(imports=imports, score="SCORE"),
+            "board_outer/inner/impl.py": "SCORE = 0.5\n",
+            "board.yaml": BOARD.replace("my_models", "board_outer.inner.main"),
+        },
+    )
+    first = load_space("board.yaml")
+    write(workplace, {"board_outer/inner/impl.py": "SCORE = 0.25\n"})
+    assert first.refreshed().source != first.source
+
+
+def test_compiled_code_without_a_source_file_is_refused(workplace: Path) -> None:
+    write(
+        workplace,
+        {
+            "board_compiled/__init__.py": "",
+            "board_compiled/main.py": PLAIN.format(imports="from board_compiled import impl", score="0.5"),
+            "board_compiled/impl.py": "SCORE = 0.5\n",
+            "board.yaml": BOARD.replace("my_models", "board_compiled.main"),
+        },
+    )
+    source = workplace / "board_compiled" / "impl.py"
+    py_compile.compile(str(source), str(source.with_suffix(".pyc")))
+    source.unlink()
+    with pytest.raises(UserError, match=r"impl\.pyc is compiled code without a source file: add impl\.py"):
+        load_space("board.yaml")
 
 
 def test_an_installed_package_without_a_file_comes_first(workplace: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from orchestrator.home.trusted_code import list_path
 from orchestrator.site.mlflow_proxy import MlflowPage
 from orchestrator.system.environment import private_directory, socket_directory
 from orchestrator.system.errors import UserError
+from orchestrator.system.files import whole_directory
 from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, read_list
 from orchestrator.system.permissions import exchange_text, foreign_link
 from tests.catalog.fabricated import write_sweep
@@ -229,3 +231,50 @@ class _Foreign:
     def unpack(self, content: bytes) -> tuple[int, int, int]:
         assert len(content) == self.size
         return 1, os.getuid() + 12345, 0
+
+
+@as_root
+def test_another_user_cannot_make_a_command_remove_a_directory(shared: Path) -> None:
+    """They can rename a directory of this user, but not empty it."""
+    hours_ago = time.time() - 24 * 3600
+    for name in (".out-1", ".out-2"):
+        (shared / name).mkdir(mode=0o700)
+        (shared / name / "thesis").write_text(PRECIOUS)
+        os.utime(shared / name, (hours_ago, hours_ago))
+    with whole_directory(shared / "out") as filled:
+        (filled / "table.csv").write_text("1\n")
+    assert (shared / "out" / "table.csv").read_text() == "1\n"
+    assert [(shared / name / "thesis").read_text() for name in (".out-1", ".out-2")] == [PRECIOUS] * 2
+    assert sorted(path.name for path in shared.iterdir()) == [".out-1", ".out-2", "out"]
+
+
+@as_root
+def test_a_directory_that_gets_the_name_of_a_hidden_one_is_kept(shared: Path) -> None:
+    (shared / "mine").mkdir(mode=0o700)
+    (shared / "mine" / "thesis").write_text(PRECIOUS)
+    with whole_directory(shared / "out") as filled:
+        (filled / "table.csv").write_text("1\n")
+        [hidden] = shared.glob(".out-*")
+        hidden.rename(shared / "moved")
+        (shared / "mine").rename(hidden)
+    assert (hidden / "thesis").read_text() == PRECIOUS
+    assert list((shared / "moved").iterdir()) == []
+
+
+@as_root
+def test_a_directory_of_this_user_is_not_taken_for_a_new_one(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shared / "mine").mkdir(mode=0o700)
+    (shared / "mine" / "thesis").write_text(PRECIOUS)
+    make = os.mkdir
+
+    def exchanged(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        make(name, mode, dir_fd=dir_fd)
+        if name.startswith(".out-"):
+            (shared / name).rename(shared / "moved")
+            (shared / "mine").rename(shared / name)
+
+    monkeypatch.setattr(os, "mkdir", exchanged)
+    with pytest.raises(OSError, match="replaced by another directory"), whole_directory(shared / "out"):
+        pass
+    [hidden] = shared.glob(".out-*")
+    assert (hidden / "thesis").read_text() == PRECIOUS

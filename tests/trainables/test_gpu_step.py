@@ -252,3 +252,16 @@ def test_a_cache_that_others_can_replace_is_refused(tmp_path: Path, monkeypatch:
         gpu_step.own_cache()
     (tmp_path / "shared").chmod(0o1777)
     assert gpu_step.own_cache() == tmp_path / "shared" / "cache"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize(("owner", "group", "mode"), [(65534, 0, 0o755), (0, 65534, 0o775)])
+def test_a_compiler_cache_below_a_directory_of_others_is_refused(
+    owner: int, group: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "team" / "cache"))
+    (tmp_path / "team").mkdir()
+    os.chown(tmp_path / "team", owner, group)
+    (tmp_path / "team").chmod(mode)
+    with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
+        gpu_step.own_cache()

@@ -78,6 +78,9 @@ class Finder(MetaPathFinder):
                 return _spec(fullname, file)
         packages = [str(folder / name) for folder in own if (folder / name).is_dir()]
         if not packages:
+            # Python would run a compiled file in a package, which the hash of the code does not cover.
+            if compiled := [folder / f"{name}.pyc" for folder in own if (folder / f"{name}.pyc").exists()]:
+                raise ImportError(f"{compiled[0]} is compiled code without a source file: add {name}.py")
             return None
         spec = ModuleSpec(fullname, None, is_package=True)  # A package without a file.
         spec.submodule_search_locations = packages

@@ -177,7 +177,9 @@ def _inner_names(text: str) -> Iterator[str]:
 
 def _is_outermost_with_file(package: str, named: _NamedModule) -> bool:
     is_package = named.file is not None and named.file.name.startswith("__init__.")
-    return is_package and "." not in package and not is_installed(named.folder)
+    around = [".".join(package.split(".")[:count]) for count in range(1, package.count(".") + 1)]
+    has_outer = any(module_file(named.folder, outer) is not None for outer in around)
+    return is_package and not has_outer and not is_installed(named.folder)
 
 
 def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]:

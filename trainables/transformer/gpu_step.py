@@ -146,9 +146,7 @@ def own_cache() -> Path:
     place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = place.lstat()
-    # Without the sticky bit, every user can rename what is in a directory that everyone can write.
-    around = (*place.parents, *place.resolve().parents)
-    is_exchangeable = any(above.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH for above in around)
+    is_exchangeable = any(_others_can_rename(above) for above in (*place.parents, *place.resolve().parents))
     is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
     if is_exchangeable or not is_own:
         raise PermissionError(
@@ -157,6 +155,19 @@ def own_cache() -> Path:
             str(place),
         )
     return place
+
+
+def _others_can_rename(directory: Path) -> bool:
+    """Return True if other users can rename what is in a directory, or replace the link that leads to it.
+
+    Everyone who can write a directory without the sticky bit can do that, and the directory's owner in any case.
+    """
+    status = directory.stat()
+    writers = stat.S_IWOTH if status.st_gid in (0, os.getgid()) else stat.S_IWOTH | stat.S_IWGRP
+    is_open = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
+    # In some containers, root's files seem to belong to an unknown user.
+    owners = {0, os.getuid(), os.stat("/").st_uid}
+    return bool(is_open) or not {status.st_uid, directory.lstat().st_uid} <= owners
 
 
 def let_grow(*tensors: Tensor, axis: int = 0) -> None:
