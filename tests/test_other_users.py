@@ -99,9 +99,9 @@ def attack(roots: list[Path], ports: list[int]) -> tuple[list[str], list[str], i
 
 @pytest.fixture(name="place")
 def public_place() -> Iterator[Path]:
-    """A directory with a short path that every user can open and write, as on a shared disk."""
+    """A directory with a short path that every user can open and write, such as scratch space on a shared disk."""
     with tempfile.TemporaryDirectory(prefix="o-", dir="/tmp") as directory:
-        os.chmod(directory, 0o777)
+        os.chmod(directory, 0o1777)
         yield Path(directory)
 
 
