@@ -79,7 +79,7 @@ class Problem(ABC):
         """Return the Hessian's diagonal at ``x_ND``, [N, 1], or a positive upper bound, for Jacobi's preconditioner."""
 
     def digest(self) -> str:
-        """Return a hash of the problem, the same on every machine."""
+        """Return a hash of the problem. It is the same on processors for which NumPy rounds alike."""
         # A factorization's last bits depend on the processor, so the solution is omitted. The other fields define it.
         digest = hashlib.sha256()
         for value in (getattr(self, field.name) for field in fields(self) if field.name != "solution"):

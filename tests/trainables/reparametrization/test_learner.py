@@ -55,11 +55,18 @@ def test_a_run_with_a_longer_budget_uses_it() -> None:
     assert finish(learner(family, [longer]))[0].steps == 40
 
 
-# In units of the race, in the order of METHODS; with the hash of the problem. If these change, raise the version.
+# In units of the race, in the order of METHODS; with the hashes of the problem. NumPy rounds some functions differently on
+# some processors, so two hashes were seen. If these change, raise the version.
 SPENT = {
-    "heat": ("7def6df3bc05ea21", [269.071, 29.929, 483.143, 582.571, 223.571, 105.143, 51.714, 592.857]),
-    "phases": ("901eea48b0d48b8c", [100.6, 38.1, 123.629, 119.171, 77.229, 88.743, 39.6, 131.057]),
-    "clouds": ("de95f085dde99ca7", [88.864, 40.39, 99.212, 94.89, 60.797, 76.814, 27.746, 103.534]),
+    "heat": (
+        ("7def6df3bc05ea21", "494af2600549e52f"),
+        [269.071, 29.929, 483.143, 582.571, 223.571, 105.143, 51.714, 592.857],
+    ),
+    "phases": (
+        ("901eea48b0d48b8c", "d011d37091ce37a8"),
+        [100.6, 38.1, 123.629, 119.171, 77.229, 88.743, 39.6, 131.057],
+    ),
+    "clouds": (("de95f085dde99ca7",), [88.864, 40.39, 99.212, 94.89, 60.797, 76.814, 27.746, 103.534]),
 }
 
 
@@ -67,8 +74,8 @@ SPENT = {
 def test_results_of_races_have_not_changed(name: str) -> None:
     family = families()[name]
     outcome = finish(learner(family, runs(family, EVERY, 64, [0])))[0]
-    digest, spent = SPENT[name]
-    assert outcome.data.startswith(digest)
+    digests, spent = SPENT[name]
+    assert outcome.data.startswith(digests)
     assert [outcome.measures[f"spent_{method}"] for method in METHODS] == pytest.approx(spent, rel=1e-4)
 
 
