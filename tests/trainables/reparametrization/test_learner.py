@@ -55,8 +55,8 @@ def test_a_run_with_a_longer_budget_uses_it() -> None:
     assert finish(learner(family, [longer]))[0].steps == 40
 
 
-# In units of the race, in the order of METHODS; with the hashes of the problem. NumPy rounds some functions differently on
-# some processors, so two hashes were seen. If these change, raise the version.
+# In units of the race, in the order of METHODS; with the hashes of the problem. NumPy rounds some functions differently
+# on some processors, so two hashes were seen. If these change, raise the version.
 SPENT = {
     "heat": (
         ("7def6df3bc05ea21", "494af2600549e52f"),
