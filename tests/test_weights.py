@@ -136,6 +136,17 @@ def test_runs_without_usable_weights_are_refused(home: Path, trained: Path, tmp_
         copy.model(other)
 
 
+@pytest.mark.parametrize("name", ["arrays.npz", "probes/components.npz"])
+def test_damaged_arrays_are_refused_with_the_remedy(name: str, trained: Path, tmp_path: Path) -> None:
+    damaged = own_copy(trained, tmp_path / "home")
+    copy = o.load(home=damaged)
+    key = copy.runs["key"].iloc[0]
+    assert copy.arrays(key)
+    (damaged / "runs" / key / name).write_bytes(b"junk")
+    with pytest.raises(UserError, match=rf"run {key}: its arrays are damaged .*`run` trains it again .*repeat `probe`"):
+        copy.arrays(key)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

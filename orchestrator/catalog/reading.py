@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -32,6 +33,11 @@ from orchestrator.transition.evidence import Block
 from trainables.base import Status
 
 T = TypeVar("T")
+REPAIR_OF_ARRAYS = (
+    "`run` trains it again if arrays.npz is damaged. For the arrays of a probe, remove the probe's files in the run's "
+    "directory, and repeat `probe`"
+)
+"""Remedy for damaged arrays. The arrays of probes have no checksums, so ``run`` does not notice their damage."""
 
 
 def find_sweep(home: Home, given: str | None) -> str:
@@ -291,25 +297,28 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
 def read_arrays(run: Run) -> dict[str, NDArray[Any]]:
     """Return the arrays of a run and its probes. Raises :class:`UserError` if it has no arrays, or if their file is
     damaged."""
-    try:
+    with _damage_refused(run, "arrays", DAMAGED_ARRAYS, REPAIR_OF_ARRAYS):
         arrays = arrays_of(run.directory)
-    except DAMAGED_ARRAYS as error:
-        if not is_damage(error):
-            raise
-        raise UserError(f"run {run.key}: its arrays are damaged ({error}); `run` trains it again") from error
     return arrays or _refuse(run, "arrays")
 
 
 def read_weights(run: Run) -> dict[str, NDArray[Any]]:
     """Return the weights of a trained model by name. Raises :class:`UserError` if there are none, or if their file is
     damaged."""
-    try:
+    with _damage_refused(run, "weights", DAMAGED_WEIGHTS, "`run` trains it again"):
         weights = weights_of(run.directory)
-    except DAMAGED_WEIGHTS as error:
+    return weights or _refuse(run, "weights")
+
+
+@contextmanager
+def _damage_refused(run: Run, what: str, damaged: tuple[type[Exception], ...], remedy: str) -> Iterator[None]:
+    """Raise :class:`UserError` with the remedy if reading this part of a run in the block meets a damaged file."""
+    try:
+        yield
+    except damaged as error:
         if not is_damage(error):
             raise
-        raise UserError(f"run {run.key}: its weights are damaged ({error}); `run` trains it again") from error
-    return weights or _refuse(run, "weights")
+        raise UserError(f"run {run.key}: its {what} are damaged ({error}); {remedy}") from error
 
 
 def load_model(spec: SweepSpec, run: Run) -> Any:
