@@ -113,8 +113,8 @@ def open_summary(home: Home, given: str | None) -> Summary:
 
 
 def find(files: SweepDirectory) -> Summary | None:
-    """Return the stored summary of a sweep. Return None if there is none, or if anything that it was computed from has
-    changed."""
+    """Return the stored summary of a sweep. Return None if none is stored, or if something that the summary was
+    computed from has changed."""
     try:
         content = read_bytes(_place(files), LARGEST_SUMMARY)
         digest, _, body = content.partition(b"\n")

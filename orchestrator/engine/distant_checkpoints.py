@@ -23,7 +23,8 @@ class Depot(Protocol):
     """
 
     def fetch(self, stack_id: str) -> PackedCheckpoint | None:
-        """Return a stack's newest checkpoint, or None if there is none. From now on, the caller owns the stack."""
+        """Return a stack's newest checkpoint, or None if it has no checkpoint. From now on, the caller owns the
+        stack."""
 
     def store(self, stack_id: str, packed: PackedCheckpoint) -> None:
         """Store a checkpoint of a stack. It replaces older checkpoints."""

@@ -36,8 +36,8 @@ class Retries:
         return self._failures[stack_id] <= retries
 
     def count_machine_error(self, stack_id: str, step: int) -> float | None:
-        """Count a machine error of a stack at a step. Return the seconds to wait before the next try, or None if there
-        is no further try."""
+        """Count a machine error of a stack at a step. Return the seconds to wait before the next try, or None if the
+        stack is not tried again."""
         # Progress since the last error means that the retries help, so the count starts over.
         if step > self._reached.get(stack_id, 0):
             self._reached[stack_id] = step

@@ -172,7 +172,7 @@ class RunTable(dict[str, TableRun]):
         return self.stacks.pop(stack_id)
 
     def take_interrupted(self, key: str) -> Stack | None:
-        """Remove and return the interrupted stack with this run, or return None if there is no such stack."""
+        """Remove and return the interrupted stack with this run. Return None if no stack has it."""
         stack = next((stack for stack in self.interrupted if key in {job.key for job in stack.jobs}), None)
         if stack is not None:
             self.interrupted.remove(stack)

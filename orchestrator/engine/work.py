@@ -38,7 +38,7 @@ class Work(ABC):
 
     @abstractmethod
     def next_stack(self) -> Stack | None:
-        """Return the stack to start now, or None if there is none.
+        """Return the stack to start now, or None if no stack can start.
 
         After None, the engine stops if the work is :attr:`done`. Otherwise no slot is idle, or no stack can start now,
         and the engine asks again later.

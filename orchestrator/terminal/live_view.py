@@ -53,12 +53,12 @@ class SoFar:
 
     Attributes:
         words: The transition as in the answer table.
-        found: True if the transition is located.
+        is_located: True if the transition is located.
         posterior: Probabilities from :func:`by_size`, or empty.
     """
 
     words: str
-    found: bool
+    is_located: bool
     posterior: tuple[float, ...] = ()
 
 
@@ -257,7 +257,7 @@ def _mixes(snapshot: Snapshot) -> Table:
         table.add_row(
             Text(mix.mix),
             _posterior_bar(snapshot.sizes, so_far.posterior if so_far else (), mix),
-            Text(_transition(snapshot, mix), "green" if mix.done and so_far and so_far.found else ""),
+            Text(_transition(snapshot, mix), "green" if mix.done and so_far and so_far.is_located else ""),
             str(done),
             str(now),
         )

@@ -11,5 +11,5 @@ from orchestrator.engine.ray.session import RaySession
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[RaySession]:
-    with RaySession(kept=True) as kept:
+    with RaySession(keeps_running=True) as kept:
         yield kept

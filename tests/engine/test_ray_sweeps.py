@@ -26,7 +26,7 @@ RunOnRay = Callable[[SweepSpec, Path], object]
 @pytest.fixture(scope="module")
 def run_on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnRay]:
     """A function that runs a sweep with a home on the Ray of this module, whose workers know the log of closings."""
-    with pytest.MonkeyPatch.context() as patch, RaySession(kept=True) as session:
+    with pytest.MonkeyPatch.context() as patch, RaySession(keeps_running=True) as session:
         patch.setenv(LOG, str(tmp_path_factory.mktemp("closings") / "events"))
         patch.setattr("orchestrator.engine.ray.session.RaySession", lambda *_, **__: session)
         yield lambda wanted, home: run_here(wanted, home, engine="ray")

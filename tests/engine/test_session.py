@@ -49,7 +49,7 @@ def listening() -> dict[str, set[str]]:
 @pytest.mark.slow
 def test_ray_listens_on_loopback_and_is_kept_between_sweeps_unless_one_fails() -> None:
     before = listening()
-    with RaySession(kept=True) as session:
+    with RaySession(keeps_running=True) as session:
         assert not ray.is_initialized()  # No sweep has asked for Ray yet.
         with RayEngine(session):
             first = node()

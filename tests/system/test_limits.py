@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.catalog.answer_file import spec_of
+from orchestrator.catalog.answer_file import check, read_answer
 from orchestrator.history import journal
 from orchestrator.history.archive import export_home
 from orchestrator.history.journal import Stopped, read_journal, to_line
@@ -25,6 +24,8 @@ from orchestrator.system import mounts
 from orchestrator.system.errors import UserError
 from orchestrator.system.mounts import mount_points_below
 from tests.catalog.fabricated import write_sweep
+
+ANSWER = Path(__file__).parents[1] / "bench/results/answers/curriculum.json"
 
 
 def test_a_link_in_place_of_a_run_has_no_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +62,13 @@ def test_progress_has_a_limit_on_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", [[], {}, None, 5])
-def test_an_answer_of_a_family_that_is_no_text_is_refused(family: object) -> None:
-    with pytest.raises(UserError, match="family"):
-        spec_of(SimpleNamespace(space={"family": family}))  # type: ignore[arg-type]
+def test_an_answer_of_a_family_that_is_no_text_is_refused(family: object, tmp_path: Path) -> None:
+    data = json.loads(ANSWER.read_text())
+    data["space"]["family"] = family
+    changed = tmp_path / "answer.json"
+    changed.write_text(json.dumps(data))
+    with pytest.raises(UserError, match="unknown family"):
+        check(read_answer(changed))
 
 
 def test_nothing_that_is_mounted_in_a_home_is_exported_or_deleted(

@@ -76,9 +76,9 @@ FORECAST = replace(
     SNAPSHOT,
     left_s=360,
     so_far={
-        "add": replace(SNAPSHOT.so_far["add"], words="34.4 [29.5, 44]", found=True),
+        "add": replace(SNAPSHOT.so_far["add"], words="34.4 [29.5, 44]", is_located=True),
         "add+prod": SNAPSHOT.so_far["add+prod"],
-        "add+max": SoFar("plateau at 0.71", found=False),
+        "add+max": SoFar("plateau at 0.71", is_located=False),
     },
 )
 
@@ -87,7 +87,7 @@ FORECAST = replace(
 def test_a_verdict_is_not_truncated_next_to_a_long_name(width: int) -> None:
     mix, words = "first add+max+med, then add alone", "2,700 [below 1,800, above 14,000]"
     named = MixProgress(mix, 8, 96, 3, done=False)
-    snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
+    snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, is_located=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
     assert max(map(len, shown(width, snapshot))) <= width
     for word in (*words.split(), *mix.split()):

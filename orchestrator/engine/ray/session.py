@@ -81,14 +81,14 @@ class RaySession(AbstractContextManager["RaySession"]):
     Attributes:
         address: Address of the cluster to join, or None to start Ray on this machine.
         dashboard: True to start Ray's dashboard, too.
-        kept: True if Ray continues after successful sweeps, because starting it costs about five seconds of a core.
-            After a failed sweep Ray ends anyway, because workers may still be running.
-        dashboard_url: Address of the dashboard, or an empty string if there is none.
+        keeps_running: True if Ray continues after successful sweeps, because starting it costs about five seconds of a
+            core. After a failed sweep Ray ends anyway, because workers may still be running.
+        dashboard_url: Address of the dashboard. Empty if Ray has no dashboard.
     """
 
     address: str | None = None
     dashboard: bool = False
-    kept: bool = False
+    keeps_running: bool = False
     dashboard_url: str = field(default="", init=False)
     _begun: bool = field(default=False, init=False)
     _before: ExitStack = field(default_factory=ExitStack, init=False)
@@ -133,8 +133,8 @@ class RaySession(AbstractContextManager["RaySession"]):
         return all(map(_is_alive, self._vital))
 
     def release(self, *, well: bool) -> None:
-        """End Ray after a sweep, unless Ray is kept and the sweep succeeded (``well``)."""
-        if not (self.kept and well):
+        """End Ray after a sweep, unless Ray keeps running and the sweep succeeded (``well``)."""
+        if not (self.keeps_running and well):
             self.end()
 
     def end(self) -> None:
@@ -206,7 +206,7 @@ def _check_address_space() -> None:
 
 def _start_here(temporary: Path, *, dashboard: bool) -> str:
     """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or an
-    empty string if there is none."""
+    empty string if it has no dashboard."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
     os.environ["PYTHONPATH"] = path_of_children()  # Actors inherit it.
     settings = {
@@ -264,7 +264,7 @@ def own_cluster() -> str:
     users than root, a node that root has started does not count, because they cannot check which program it is.
 
     Raises:
-        UserError: if there is no such cluster, or more than one.
+        UserError: if this user has started a node of no cluster, or of several.
     """
     addresses = sorted(own_clusters())
     if len(addresses) != 1:
@@ -277,8 +277,8 @@ def own_cluster() -> str:
 
 
 def own_clusters() -> set[str]:
-    """Return the addresses of the clusters of which this user has started a node on this machine. A Ray that belongs to
-    a sweep does not count."""
+    """Return the address of each cluster that has a node on this machine which this user started. Skip the Ray of a
+    sweep."""
     addresses = set()
     for process in psutil.process_iter(["name", "uids", "cmdline"]):
         uids = process.info["uids"]

@@ -283,8 +283,9 @@ def _draw_rows(
             bar = bar_of(series.transition.relative, series.transition.verdict, smallest.size, largest.size)
             if bar is not None and series.transition.points:
                 draw_bar(axes, bar, place, series.color, span, series.marker)
-        at, side = ((1.0, place - ABOVE), "right") if narrow else ((RIGHT_OF_AXES, place), "left")
         words = row.words if narrow else textwrap.fill(row.words, WORDS)
+        at = (1.0, place - ABOVE) if narrow else (RIGHT_OF_AXES, place)
+        side = "right" if narrow else "left"
         axes.annotate(words, at, xycoords=("axes fraction", "data"), ha=side, **text_style)
     axes.set_ylim(len(rows) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])

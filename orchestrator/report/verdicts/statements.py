@@ -124,7 +124,8 @@ def _judge_comparison(expected: Expectation, mix: MixAnswer, results: _Results) 
     if not mix.is_compared:
         return None
     answer = results.answer
-    size, baseline_size = (size_text(answer, side.target.transition) for side in (mix, answer.baseline_of(mix)))
+    size = size_text(answer, mix.target.transition)
+    baseline_size = size_text(answer, answer.baseline_of(mix).target.transition)
     result = f"{answer.size_axis} {size} against {baseline_size}: {compared_text(answer, mix)}"
     if estimate := factor_text(mix.synergy):
         result += f", estimate {estimate}"
