@@ -7,22 +7,19 @@ archive's journal extends the home's. With equal journals, newer checkpoints are
 
 from __future__ import annotations
 
-import gzip
 import io
-import math
 import os
-import re
 import shutil
 import stat
 import tarfile
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NamedTuple, Self
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
+from orchestrator.history.archive_members import LAYOUT, LAYOUT_MEMBER, LONGEST_PART, checked_size, is_plain, unpack
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text, whole_lines
@@ -45,31 +42,10 @@ from orchestrator.system.files import (
 from orchestrator.system.text import first_of
 from trainables.base import Outcome
 
-LAYOUT_MEMBER = "transition-sweeps.json"
-"""Member of an archive with the version of the layout."""
-LAYOUT = b'{"layout": 1}'
-"""Content of the member :data:`LAYOUT_MEMBER`."""
 STAGED = ".orchestrator-import-"
 """Beginning of the names of directories in a home where archives are unpacked."""
 FOREIGN_MARK = "was-imported"
 """Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
-MEMBER_NAME = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
-"""Pattern of the name of a file or directory that is not hidden."""
-MEMBER_PATH = re.compile(
-    rf"runs/\w[\w.-]{{0,127}}/(probes/)?{MEMBER_NAME}"
-    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({MEMBER_NAME}/){{1,8}}|stacks/{MEMBER_NAME}/)?{MEMBER_NAME}"
-)
-"""Pattern of the path of a file in an archive: ``runs/KEY/...`` or ``sweeps/ID/...``, without hidden parts or ".."."""
-LONGEST_PART = 230
-"""Maximum bytes of a name in a path. While a file is written, its name is 18 bytes longer, and disks allow 255."""
-MOST_MEMBERS = 2_000_000
-"""Maximum number of files in an archive."""
-MOST_HEADER_BYTES = 1 << 16
-"""Largest header of a member."""
-MOST_CONTENT_RATIO = 200
-"""Bytes of content that an archive may have per byte of its own size. Exported homes have one to ten."""
-ALLOWED_CONTENT_BYTES = 256 << 20
-"""Bytes of content that any archive may have, even a small one."""
 OMITTED_SUFFIXES = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine."""
 DEEPEST_DIRECTORY = 12
@@ -146,7 +122,7 @@ def export_home(home: Home, path: Path) -> CopyCounts:
 def _add(archive: tarfile.TarFile, content: Content) -> None:
     """Add files to an archive, without user names. Raises :class:`UserError` for a name that an import would refuse."""
     for name, data, written in content:
-        if name != LAYOUT_MEMBER and not _is_plain(name):
+        if name != LAYOUT_MEMBER and not is_plain(name):
             is_long = any(len(part.encode()) > LONGEST_PART for part in name.split("/"))
             shorten = f"a name in this path has more than {LONGEST_PART} bytes: shorten it"
             rename = "rename its directory, with letters, digits, '.', '-' and '_' only"
@@ -155,11 +131,6 @@ def _add(archive: tarfile.TarFile, content: Content) -> None:
         member.size = len(data)
         member.mtime = int(written)
         archive.addfile(member, io.BytesIO(data))
-
-
-def _is_plain(name: str) -> bool:
-    """Return True for the path of a file of a run or sweep that every home can keep."""
-    return bool(MEMBER_PATH.fullmatch(name)) and all(len(part.encode()) <= LONGEST_PART for part in name.split("/"))
 
 
 def _sweep_content(files: SweepDirectory) -> Content:
@@ -256,7 +227,7 @@ def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: 
 def _import_opened(home: Home, file: BinaryIO, path: Path, warn: Callable[[str], object], mine: bool) -> CopyCounts:
     """Import an opened archive, as :func:`import_home` does."""
     # The first pass checks the whole archive, so that a damaged one leaves no trace in the home.
-    size = _checked_size(file, path)
+    size = checked_size(file, path)
     make_home(home.root, warn)
     if size > (free := shutil.disk_usage(home.root).free):
         raise UserError(f"{path} has {size} bytes of content, but the disk of {home.root} has {free} free")
@@ -265,7 +236,7 @@ def _import_opened(home: Home, file: BinaryIO, path: Path, warn: Callable[[str],
     with hidden_directory(home.root / STAGED, STAGED) as hidden:
         os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=hidden.descriptor)
         staged = Home(hidden.path / FILLED_DIRECTORY)
-        _unpack(file, path, staged)
+        unpack(file, path, staged.root)
         runs = _take_runs(staged, home, path, warn, mine)
         pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
         taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
@@ -347,103 +318,6 @@ def _continues(longer: SweepDirectory, shorter: SweepDirectory) -> bool:
     beginning = whole_lines(shorter.journal)
     lines = whole_lines(longer.journal)
     return len(beginning) < len(lines) and lines[: len(beginning)] == beginning
-
-
-def _checked_size(file: BinaryIO, path: Path) -> int:
-    """Check a whole archive, and return the bytes of its content.
-
-    Raises:
-        UserError: If the file is damaged or not an archive of this version, or contains anything except files of runs
-            and sweeps.
-    """
-    names: set[str] = set()
-    size = 0
-    layout = b""
-    for member, data in _members(file, path):
-        if member.name in names:
-            raise UserError(f"{path} contains {member.name} twice; nothing was imported")
-        if member.name == LAYOUT_MEMBER:
-            layout = data.read(len(LAYOUT) + 1)
-        names.add(member.name)
-        size += member.size
-    # A name cannot be both. Unpacking would fail halfway.
-    folders = {parent for name in names for parent in map(str, PurePosixPath(name).parents)}
-    if both := sorted(folders & names):
-        raise UserError(f"{path} contains {both[0]} as a file and as a directory; nothing was imported")
-    if layout != LAYOUT:
-        raise UserError(f"{path} is not an exported home, or was written by a later version of the program")
-    return size
-
-
-def _unpack(file: BinaryIO, path: Path, staged: Home) -> None:
-    """Write the members of a checked archive below a directory. Raises :class:`UserError` if they were changed since
-    the check."""
-    for member, data in _members(file, path):
-        target = staged.root / member.name
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as unpacked:
-                shutil.copyfileobj(data, unpacked)
-        except (FileExistsError, NotADirectoryError) as error:
-            raise UserError(f"{path} was changed while it was imported; nothing was imported") from error
-        # A sweep from the future would always count as the newest. No file is older than 1970.
-        written = max(0.0, min(member.mtime, time.time()))
-        os.utime(target, (written, written))
-
-
-class _Member(tarfile.TarInfo):
-    """Header of a member. Only plain files with small headers are accepted, because tarfile reads a header whole."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        member = super().frombuf(buf, encoding, errors)
-        is_header = member.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME)
-        if is_header and not 0 <= member.size <= MOST_HEADER_BYTES:
-            raise UserError(f"it has a header of {member.size} bytes; at most {MOST_HEADER_BYTES} are read")
-        if not is_header and member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise UserError(f"it contains {member.name!r:.200}, which is not a plain file")
-        return member
-
-
-def _members(file: BinaryIO, path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
-    """Yield the members of an archive, each with its content.
-
-    Raises:
-        UserError: If the file is damaged or not an archive, contains anything except files of runs and sweeps, or
-            exceeds a limit.
-    """
-    most = max(ALLOWED_CONTENT_BYTES, MOST_CONTENT_RATIO * os.fstat(file.fileno()).st_size)
-    total = 0
-    file.seek(0)
-    try:
-        with gzip.open(file) as stream:
-            # A stream is read once from beginning to end, so memory and time depend only on the size of the content.
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
-                for number, member in enumerate(archive, start=1):
-                    data = archive.extractfile(member)
-                    if (
-                        data is None
-                        or member.issparse()
-                        or not (member.name == LAYOUT_MEMBER or _is_plain(member.name))
-                    ):
-                        raise UserError(f"it contains {member.name!r:.200}, which is not a file of a run or a sweep")
-                    if not math.isfinite(member.mtime):
-                        raise UserError(f"it contains {member.name!r:.200} with an impossible time")
-                    total += member.size
-                    if total > most:
-                        raise UserError(f"it has more than {most} bytes of content, implausibly many for its size")
-                    if number > MOST_MEMBERS:
-                        raise UserError(f"it has more than {MOST_MEMBERS} files")
-                    yield member, data
-                    archive.members.clear()  # type: ignore[attr-defined]  # Otherwise all headers stay in memory.
-            while rest := stream.read(1 << 20):  # gzip compares its checksum only at the very end.
-                total += len(rest)
-                if total > most:
-                    raise UserError(f"it has more than {most} bytes after its content")
-    except UserError as error:
-        raise UserError(f"{path} cannot be imported: {error}; nothing was imported") from error
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is damaged or not an exported home ({error}); nothing was imported") from error
 
 
 def _take_run(source: Path, store: RunStore, mine: bool) -> Outcome | None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.history import archive
-from orchestrator.history.archive import LAYOUT_MEMBER, CopyCounts, export_home, import_home
+from orchestrator.history import archive, archive_members
+from orchestrator.history.archive import CopyCounts, export_home, import_home
+from orchestrator.history.archive_members import LAYOUT_MEMBER
 from orchestrator.history.journal import Asked, Journal, recall
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import HOME_ID_FILE
@@ -131,7 +132,7 @@ def test_runs_with_other_results_are_reported(change: str, home: Home, file: Pat
 def test_a_name_that_no_disk_can_keep_is_refused_before_anything_is_imported(name: str, tmp_path: Path) -> None:
     path = tmp_path / "long.tar.gz"
     with tarfile.open(path, "w:gz") as archive_file:
-        add(archive_file, LAYOUT_MEMBER, archive.LAYOUT)
+        add(archive_file, LAYOUT_MEMBER, archive_members.LAYOUT)
         add(archive_file, name, b"x")
     with pytest.raises(UserError, match="nothing was imported"):
         import_home(Home(tmp_path / "new"), path, pytest.fail)
@@ -431,7 +432,7 @@ def test_a_file_that_changes_after_its_check_leaves_no_trace(
     change: str, home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its author puts another archive in its place, or writes into the same file."""
-    other, check = tmp_path / "other.tar.gz", archive._checked_size
+    other, check = tmp_path / "other.tar.gz", archive_members.checked_size
     with tarfile.open(other, "w:gz") as new:
         for name in ("stacks", "stacks/stack/file"):
             add(new, f"sweeps/{home.sweep_ids()[0]}/{name}", b"")
@@ -441,7 +442,7 @@ def test_a_file_that_changes_after_its_check_leaves_no_trace(
         other.replace(file) if change == "exchanged" else file.write_bytes(other.read_bytes())
         return size
 
-    monkeypatch.setattr(archive, "_checked_size", checked)
+    monkeypatch.setattr(archive, "checked_size", checked)
     new_home = Home(tmp_path / "new")
     if change == "exchanged":
         assert import_home(new_home, file, pytest.fail).sweeps == 2

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from orchestrator.history.archive import LAYOUT, LAYOUT_MEMBER
+from orchestrator.history.archive_members import LAYOUT, LAYOUT_MEMBER
 from orchestrator.history.journal import CHECKSUM
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalog import export
-from orchestrator.history import archive
+from orchestrator.history import archive, archive_members
 from orchestrator.history.archive import export_home, import_home
 from orchestrator.history.journal import Asked, Journal
 from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
@@ -353,7 +353,7 @@ def test_an_archive_is_written_where_its_directory_was_made(
         names = exported.getnames() if command == "import" else [file.name]
     place = new.root if command == "import" else file.parent
     place.mkdir()
-    add: Any = archive._add if command == "export" else archive._unpack
+    add: Any = archive._add if command == "export" else archive_members.unpack
 
     def exchanged(*given: object) -> object:
         if not (tmp_path / "taken").exists():
