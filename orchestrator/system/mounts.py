@@ -1,4 +1,4 @@
-"""Mount points below a directory. What is below them is from elsewhere."""
+"""Mount points below a directory. What is mounted there is not part of a home."""
 
 from __future__ import annotations
 
