@@ -27,8 +27,8 @@ from orchestrator.report.side_by_side import LabeledAnswer, finding
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation, TimeLimit
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, from_python, home_from_python
+from orchestrator.sweep.several_sweeps import run_sweep
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError

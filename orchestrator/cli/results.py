@@ -357,7 +357,7 @@ def ui_command(
     from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import serving, until_interrupted
 
-    chosen = mlflow_store.choose(home)
+    chosen = mlflow_store.choose_store(home)
     if chosen.database is None:
         echo(f"The record is on the MLflow server at {chosen.shown}; open that page.")
         return
@@ -383,7 +383,7 @@ def _serve_with_record(chosen: mlflow_store.Store, home: Path, port: int) -> NoR
         known = Home(home).sweep_ids()
         remedy = "`sync` creates it from the sweeps" if known else "run a sweep first, or pass another --home"
         raise UserError(f"{str(home)!r} has no record yet: {remedy}")
-    mlflow_store.check(chosen)
+    mlflow_store.check_store(chosen)
     # If a sweep has just started, the file is empty. MLflow's server would make tables in it at the same time.
     with mlflow_store.store_errors(chosen):
         mlflow_store.make_database(chosen.database)

@@ -47,8 +47,8 @@ from orchestrator.space.strict_yaml import commented
 from orchestrator.sweep.engine_choice import shipment_of
 from orchestrator.sweep.invocation import Invocation, TimeLimit
 from orchestrator.sweep.reproduce import Experiment, Reproduction
-from orchestrator.sweep.run import Attempt, check_answered, run_sweeps
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SizedOptions, SpaceOptions
+from orchestrator.sweep.several_sweeps import Attempt, check_answered, run_sweeps
 from orchestrator.sweep.starting import check_startable, find_earlier, prepare_home
 from orchestrator.system.commands import command_line
 from orchestrator.system.did_you_mean import unknown

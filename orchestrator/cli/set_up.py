@@ -34,6 +34,7 @@ from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME, prefer_one_thread
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.printing import Console, echo
+from orchestrator.transition.types import CONFIDENCE
 from trainables.base import Family
 from trainables.families import BUILT_IN, load_family
 from trainables.probes.base import BUILT_IN as PROBES
@@ -49,13 +50,13 @@ GENERIC_SEEDS = 8
 """Number of seeds without a search space."""
 GENERIC_EXPONENT = 1.75
 """Exponent of size in a run's cost without a search space."""
-COLUMN_MEANINGS = """\
+COLUMN_MEANINGS = f"""\
 runs: runs of one sweep
 cost: cost relative to the full grid's
 wall: time until the answer relative to the full grid's
 busy: share of the workers' time that is spent on runs
 error: median of |ln(estimate / truth)|; 0.05 is about 5% in size
-covers: share of 90% intervals that contain the truth"""
+covers: share of {CONFIDENCE:.0%} intervals that contain the truth"""
 """Note below the table of `simulate`, with a line for each column."""
 
 

@@ -39,7 +39,7 @@ class Observer:
 
 @dataclass(eq=False)
 class Campaign(Work):
-    """The runs of a plan and the order in which they are trained. Used in the driver's thread only.
+    """Trains the runs of a plan: starts stacks, stores results, and retries. Used in the driver's thread only.
 
     A machine error is not an outcome. The campaign stops after the last retry of a stack, or if the driver itself
     cannot write.
@@ -125,7 +125,7 @@ class Campaign(Work):
         return self.stopping and stack_id not in self._reporting
 
     def poll(self) -> None:
-        with self._watched():
+        with self._stopping_on_machine_error():
             self.observer.poll()
 
     def drop_unwanted(self) -> int:
@@ -144,7 +144,7 @@ class Campaign(Work):
 
     def next_stack(self) -> Stack | None:
         stack = None
-        with self._watched():
+        with self._stopping_on_machine_error():
             at_once = self.at_once
             if len(self.table.stacks) >= at_once:
                 return None
@@ -197,7 +197,7 @@ class Campaign(Work):
         # The order matters. Outcomes come first, because `steps` is the progress of the unfinished runs only.
         for reported in report.runs:
             self._handle_run_report(reported)
-        with self._watched():
+        with self._stopping_on_machine_error():
             self._report_steps(stack_id, report.steps)
             self._drop_unneeded()
         # The rest takes the stack from its worker and queues its runs that are still in training. By now, neither the
@@ -218,7 +218,7 @@ class Campaign(Work):
         run = self.table.get(report.key)
         if report.evaluation is not None and run is not None and run.state is RunState.TRAINING:
             run.evaluated(report.evaluation)
-            with self._watched():
+            with self._stopping_on_machine_error():
                 self._notes.evaluated(run.stack_id, report.key, report.evaluation)
                 self.plan.report_progress(report.key, report.evaluation.step)
         if report.outcome is not None:
@@ -241,11 +241,11 @@ class Campaign(Work):
         run = self.table.get(key)
         dropped = self.table.closing_jobs.get(key)
         if run is None and outcome.status is not Status.FAILED and dropped is not None:
-            with self._watched():
+            with self._stopping_on_machine_error():
                 self._store.put(key, outcome, files or {}, donor=dropped.donor)
         if run is None or run.state is not RunState.TRAINING:
             return False
-        with self._watched():
+        with self._stopping_on_machine_error():
             trained_for = ""
             if outcome.status is not Status.FAILED:
                 outcome = self._store.put(key, outcome, files or {}, donor=run.job.donor)
@@ -296,7 +296,7 @@ class Campaign(Work):
             self.stop(error)
             return
         self._retries.pause(wait_s)
-        log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
+        log.warning(f"The machine failed, not the run: {error}. Retrying in {wait_s:g} s")
 
     def engine_met_machine_error(self, error: str) -> None:
         if not self.table.stacks:
@@ -312,7 +312,7 @@ class Campaign(Work):
         smaller = [Stack(tuple(by_key[key] for key in half)) for half in halves]
         size = stack.jobs[0].run.size
         self.limits[size] = min(self._queue.limit(size), max(len(half.jobs) for half in smaller))
-        with self._watched():
+        with self._stopping_on_machine_error():
             self._checkpoints.drop(stack_id)  # A distant worker has copies of both halves here already.
             self._notes.split(stack_id, {half.id: self._members(half) for half in smaller})
         self.table.interrupted[:0] = smaller
@@ -344,7 +344,7 @@ class Campaign(Work):
         return stack, unfinished
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _stopping_on_machine_error(self) -> Iterator[None]:
         """Stop the sweep if the block raises a machine error. No run is lost: a run whose outcome did not reach the
         plan is on disk or will be trained again."""
         try:

@@ -37,8 +37,8 @@ from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, Status
-from trainables.contract.checkpoints import OtherStepError
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
+from trainables.contract.torch_checkpoints import OtherStepError
 from trainables.probes.base import load_probe
 
 SHORTEST_REPORT_S = 0.1

@@ -47,7 +47,7 @@ STAGED = ".orchestrator-import-"
 FOREIGN_MARK = "was-imported"
 """Name of an empty file in the archive, next to the files of a run or sweep that the exported home had imported."""
 OMITTED_SUFFIXES = (".lock", ".log", "stop.jsonl")
-"""Suffixes of a sweep's files that are useful only on one machine."""
+"""Suffixes of a sweep's files that are useful only on one machine. They are neither exported nor imported."""
 DEEPEST_DIRECTORY = 12
 """Maximum number of nested directories that an export reads. An import accepts fewer."""
 Content = list[tuple[str, bytes, float]]
@@ -358,7 +358,7 @@ def _take_sweep(theirs: SweepDirectory, ours: SweepDirectory, is_foreign: bool) 
         for path in sorted(theirs.directory.iterdir(), key=lambda path: path == theirs.journal):
             if path.is_dir():
                 _move(path, ours.directory / path.name)
-            elif is_new or path != theirs.spec:
+            elif (is_new or path != theirs.spec) and not path.name.endswith(OMITTED_SUFFIXES):
                 replace_whole(ours.directory / path.name, path.read_bytes())
                 written = path.stat().st_mtime
                 os.utime(ours.directory / path.name, (written, written), follow_symlinks=False)

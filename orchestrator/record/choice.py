@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.home.directories import LINES
 from orchestrator.record.json_lines import JsonLinesTracker
-from orchestrator.record.mlflow_store import Store, check, choose
+from orchestrator.record.mlflow_store import Store, check_store, choose_store
 from orchestrator.record.tracker import StoreError, Tracker
 
 
@@ -26,9 +26,9 @@ def opener(kind: str, home: Path, warn: Callable[[StoreError], None] | None = No
     """
     if kind == "jsonl":
         return partial(JsonLinesTracker, home / LINES)
-    store = choose(home)
+    store = choose_store(home)
     try:
-        check(store)
+        check_store(store)
     except StoreError as error:
         if warn is None:
             raise

@@ -72,7 +72,7 @@ from typing import Any
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files, read_origin, weights_file
-from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
+from orchestrator.record.names_and_values import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.tracker import Content, Sample
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.answer_table import plain

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from orchestrator.jobs.plan import Job, SweepSetup
 from orchestrator.jobs.state import State
-from orchestrator.record.outcomes import curve_samples, finite, mlflow_name, with_settings
+from orchestrator.record.names_and_values import curve_samples, finite, mlflow_name, with_settings
 from orchestrator.record.sweep_records import Put
 from orchestrator.record.tracker import Content, Sample
 from trainables.base import Outcome, Status

@@ -1,4 +1,5 @@
-"""Chooses and checks the MLflow store of the record, and translates its errors."""
+"""Chooses, checks and creates the MLflow store of the record, limits how long its client waits, and translates its
+errors."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ class Store:
         return None if self.artifacts is None else (self.artifacts / experiment).as_uri()
 
 
-def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
+def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     """Return the store from ``MLFLOW_TRACKING_URI``, by default a database in ``home``.
 
     Raises:
@@ -130,14 +131,14 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     return Store(f"{SQLITE}{path}", path, is_named=bool(uri))
 
 
-def check(store: Store) -> None:
+def check_store(store: Store) -> None:
     """Raise :class:`StoreError` unless the store responds."""
     if store.database is not None:
         _check_database(store, store.database)
         return
     from mlflow import MlflowClient  # Takes 2 s to import; only a server needs it.
 
-    settle_client()
+    limit_client_waits()
     with store_errors(store):
         MlflowClient(store.uri).search_experiments(max_results=1)
 
@@ -188,7 +189,7 @@ def _expected_schema() -> Schema:
 def outside_files(store: Store) -> str:
     """Return why MLflow would look for the record's files outside the home. Return an empty string if it would not.
 
-    For example, the home was moved or copied, or another user wrote the record or made links. Call :func:`check`
+    For example, the home was moved or copied, or another user wrote the record or made links. Call :func:`check_store`
     before. Raises :class:`StoreError` if the store cannot be read.
     """
     if store.database is None or store.artifacts is None or store.is_named or not store.database.is_file():
@@ -281,7 +282,7 @@ def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, 
     return runs
 
 
-def settle_client() -> None:
+def limit_client_waits() -> None:
     """Silence MLflow's client and set short timeouts."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")

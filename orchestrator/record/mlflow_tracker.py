@@ -29,14 +29,14 @@ from orchestrator.record.mlflow_store import (
     Store,
     address_flaw,
     all_runs,
-    check,
+    check_store,
     hush,
+    limit_client_waits,
     make_database,
-    settle_client,
     store_errors,
 )
 from orchestrator.record.mlflow_views import outdated, views
-from orchestrator.record.outcomes import mlflow_name
+from orchestrator.record.names_and_values import mlflow_name
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
 from orchestrator.system.files import remove_tree
@@ -70,7 +70,7 @@ class MlflowTracker(Tracker):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        settle_client()
+        limit_client_waits()
         self._experiments: dict[str, Experiment] = {}
         self._sweeps: dict[str, str] = {}
         """Ids of MLflow runs by sweep id. An id is removed after a failure, so that the store is read again."""
@@ -213,7 +213,7 @@ class MlflowTracker(Tracker):
     def _client(self) -> MlflowClient:
         hush()
         if self.store.database is not None:
-            check(self.store)  # MLflow itself would retry a damaged file for hours.
+            check_store(self.store)  # MLflow itself would retry a damaged file for hours.
             make_database(self.store.database)
         return MlflowClient(self.store.uri)
 

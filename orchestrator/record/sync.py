@@ -17,9 +17,9 @@ from orchestrator.record.choice import opener
 from orchestrator.record.mlflow_store import (
     ARTIFACTS,
     URI_VARIABLE,
-    check,
     check_owner,
-    choose,
+    check_store,
+    choose_store,
     make_database,
     store_errors,
 )
@@ -42,7 +42,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     """
     home = _home(root)
     tracker = opener(record, home.root)()
-    shown = choose(home.root).shown if record == "mlflow" else home.root / LINES
+    shown = choose_store(home.root).shown if record == "mlflow" else home.root / LINES
     troubles = []
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
@@ -74,7 +74,7 @@ def rebuild(root: Path, console: Console) -> None:
         UserError: If there is no sweep, if a sweep is running, or if the record is not in the home.
     """
     home = _home(root)
-    store = choose(home.root)
+    store = choose_store(home.root)
     if store.database != home.root / DATABASE:
         raise UserError(
             f"--rebuild rebuilds the store in {home.root}, but {URI_VARIABLE} is {store.shown}. Start it with "
@@ -124,14 +124,14 @@ def try_store(home: Path) -> tuple[str, float]:
     Raises:
         StoreError: If the store does not respond, or if another user could replace its database.
     """
-    store = choose(home)
+    store = choose_store(home)
     check_owner(store)
     begun = time.perf_counter()
     if store.database is None or store.database.is_file():
-        check(store)
+        check_store(store)
         return store.shown, time.perf_counter() - begun
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, store_errors(store):
-        tried = choose(Path(aside), {})
+        tried = choose_store(Path(aside), {})
         make_database(Path(aside) / DATABASE)
         client = MlflowClient(tried.uri)
         client.create_run(client.create_experiment("doctor", tried.location_of("doctor")))

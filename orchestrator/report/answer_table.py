@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows, targets
-from orchestrator.report.sentences.findings import conditions, estimate_text, evidence_text
+from orchestrator.report.sentences.findings import conditions, evidence_text, factor_estimate_text
 from orchestrator.report.sentences.next_step import NextStep
 from orchestrator.report.side_by_side import LabeledAnswer, comparison_sentences, finding, recipes_of
 from orchestrator.transition.types import CONFIDENCE, LEVEL
@@ -54,7 +54,7 @@ def answer_table(answer: Answer) -> AnswerTable:
 def render(answer: Answer, step: NextStep | None = None) -> Group:
     """Return the answer for a terminal: findings, evidence, estimated factors, the table, and qualifications."""
     table = answer_table(answer)
-    estimates = "" if answer.recipes else estimate_text(answer, decided=True)
+    estimates = "" if answer.recipes else factor_estimate_text(answer, decided=True)
     grid = plain_table(*table.header)
     for cells in table.rows:
         grid.add_row(*map(Text, cells))

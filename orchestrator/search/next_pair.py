@@ -28,7 +28,7 @@ OVERHEAD = 1_000.0
 """Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
 this size at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.5
-"""A pair's expected growth of the log evidence is divided by its cost to this power."""
+"""Exponent of a pair's cost, by which its expected growth of the log evidence is divided."""
 STEP = 1.2
 """The next factor to certify is at least this many times the last one."""
 AMBITION = 0.5

@@ -31,7 +31,7 @@ from orchestrator.system.text import exact
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Verdict
 
 REFRESH_S = 30
-"""Seconds between updates of the page while a sweep runs."""
+"""Seconds between updates of the page of all sweeps while one runs. Reports are not updated."""
 HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."

@@ -31,7 +31,7 @@ from trainables.contract.bars import Bar
 from trainables.families import load_family
 from trainables.probes.base import load_probe
 from trainables.script.options import ScriptOptions
-from trainables.script.settings import settings_type
+from trainables.script.user_settings import settings_type
 
 DEFAULT_FAMILY = "listops"
 """Family of a space that does not specify one."""

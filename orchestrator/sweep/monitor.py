@@ -1,26 +1,25 @@
-"""Immutable snapshots of a campaign for the live view, with an estimate of the time left."""
+"""Immutable snapshots of a campaign for the live view."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.run_table import TableRun
-from orchestrator.forecast.cost_estimate import STARTUP_S, search_seconds
-from orchestrator.forecast.rehearsals import played_to_the_end
+from orchestrator.forecast.cost_estimate import search_seconds
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.sentences.findings import out_of_reach
-from orchestrator.report.sentences.transitions import are_few_unlearned, asymptote_text, estimate
-from orchestrator.search.base import Request, Searcher
+from orchestrator.report.sentences.transitions import are_few_unlearned, asymptote_text, interval_text
+from orchestrator.search.base import Request
 from orchestrator.search.pairs import Pairs
 from orchestrator.search.results import points
 from orchestrator.space.runs import RunInTraining
 from orchestrator.sweep.study_plan import StudyPlan
+from orchestrator.sweep.time_left import Countdown, SearchState
 from orchestrator.terminal.live_view import Snapshot, SoFar, by_size
 from orchestrator.transition.comparison import odds
 from orchestrator.transition.estimate import transition
@@ -31,26 +30,7 @@ from trainables.base import Status
 SNAPSHOT_EVERY_S = 0.2
 """Minimum seconds between snapshots."""
 MAX_SHARE = 0.05
-"""Maximum share of the driver's time for snapshots, because their cost grows with the number of runs. The same share
-limits the time for estimates of the time left."""
-ESTIMATE_EVERY_S = 60.0
-"""Seconds between estimates of the time left, until the first run has ended."""
-
-
-@dataclass(frozen=True)
-class _TimeLeft:
-    """An estimate of the time left.
-
-    Attributes:
-        basis: State of the sweep from which it was computed: the number of ended runs, and a count of the minutes until
-            the first run has ended. If it changes, the estimate is out of date.
-        at: Time of the computation (monotonic, in seconds).
-        seconds: The estimate at that time.
-    """
-
-    basis: tuple[int, int]
-    at: float
-    seconds: float
+"""Maximum share of the driver's time for snapshots, because their cost grows with the number of runs."""
 
 
 class Monitor:
@@ -72,16 +52,10 @@ class Monitor:
         self._plan = plan
         self._warning = warning
         self._expected = expected
-        self._costs = search_seconds(plan.sweep.spec)
         self._begun = time.monotonic()
         self._family = plan.sweep.spec.make_family()
-        self._left: _TimeLeft | None = None
-        """The last estimate, or None before the first."""
+        self._countdown = Countdown(expected, search_seconds(plan.sweep.spec))
         self._learned = float(plan.sweep.spec.search.settings.get("learned", LEARNED))
-        self._planned_pace: float | None = None
-        """Seconds of the runs so far as a multiple of the expected seconds, or None until it is known."""
-        self._next_left_at = self._begun
-        """Time before which no new estimate is computed, so that estimates do not take too much time."""
         self._took_s = 0.0
         """Seconds that the last snapshot took."""
         self.refresh()
@@ -94,8 +68,8 @@ class Monitor:
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
-            left_s=self._left_s(),
-            pace=self._planned_pace,
+            left_s=self._countdown.seconds_left(self._state),
+            pace=self._countdown.pace,
             grid_s=cost_of(spec, self._ended).grid_s,
             so_far={mix: _so_far(runs, spec.sizes, self._learned) for mix, runs in ended.items() if runs},
             warnings=(warning, *self._latest.warnings) if warning else self._latest.warnings,
@@ -121,9 +95,13 @@ class Monitor:
         self._ended = tuple(plan.runs)
         # Without phases, because searchers do not know about them. The time left does not count them either.
         whole = [run for run in training if not self._request(run).phase]
-        self._workers = max(1, campaign.at_once)
-        self._training = [(self._request(run), self._open_share(run)) for run in whole]
-        self._pace = self._pace_in_training(whole)
+        self._state = SearchState(
+            self._searcher,
+            self._ended,
+            tuple((self._request(run), self._open_share(run)) for run in whole),
+            self._pace_in_training(whole),
+            max(1, campaign.at_once),
+        )
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for run in self._ended:
             if run.config.label in counts:
@@ -187,29 +165,6 @@ class Monitor:
                 expected += sum(self._open_share(run) * self._expected[run.job.run.size] for run in runs)
         return measured / expected if expected else None
 
-    def _left_s(self) -> float:
-        """Return the estimated seconds left, or 0 if the sweep has taken longer than estimated."""
-        now = time.monotonic()
-        ended = self._ended
-        trained = [run.outcome.measures for run in ended if not run.trained_for]
-        computed = sum(measures.get("seconds", 0.0) for measures in trained)
-        # Until a run has ended, the only evidence is the rate of the runs in training. It improves as they train, so a
-        # new estimate is made once a minute. Later, an estimate is made after each run. Constant updates would make the
-        # displayed end jump; between two estimates, the time left only counts down.
-        by_rate = None if computed else self._pace
-        basis = (len(ended), 0 if by_rate is None else 1 + int((now - self._begun) / ESTIMATE_EVERY_S))
-        if self._left is None or (self._left.basis != basis and now >= self._next_left_at):
-            passed = sum(measures.get("wall_seconds", measures.get("seconds", 0.0)) for measures in trained)
-            planned = sum(self._expected.get(run.config.size, 0.0) for run in ended if not run.trained_for)
-            self._planned_pace = passed / planned if planned and computed else by_rate
-            pace = (self._planned_pace or 1.0) / self._workers
-            seconds = time_left(self._searcher, self._training, self._expected, self._costs, pace=pace)
-            startup_s = STARTUP_S if self._left is None else 0.0  # The first estimate is made before the workers start.
-            self._left = _TimeLeft(basis, now, seconds + startup_s)
-            # An estimate runs the whole search to its end, which may take seconds. So wait in proportion.
-            self._next_left_at = time.monotonic() + (time.monotonic() - now) / MAX_SHARE
-        return max(self._left.seconds - (now - self._left.at), 0.0)
-
 
 @lru_cache(maxsize=32)
 def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...], learned: float) -> SoFar:
@@ -217,50 +172,10 @@ def _so_far(ended: tuple[Point, ...], sizes: tuple[int, ...], learned: float) ->
     end."""
     curve = transition(ended, sizes)
     tested = [point.size for point in ended]
-    text = estimate(curve.relative, min(tested), max(tested), curve.verdict)
+    text = interval_text(curve.relative, min(tested), max(tested), curve.verdict)
     if curve.verdict is Verdict.UNDECIDED and are_few_unlearned(ended, learned):
         text = "not learned so far"
     if curve.verdict is Verdict.LEVELS_OFF:
         text = f"{text}, levels off at {asymptote_text(curve)}"
     posterior = () if curve.density is None else by_size(curve.density, sizes)
     return SoFar(text, curve.is_located, posterior)
-
-
-def time_left(
-    searcher: Searcher,
-    training: Sequence[tuple[Request, float]],
-    expected: Mapping[int, float],
-    costs: Mapping[int, float],
-    *,
-    pace: float = 1.0,
-) -> float:
-    """Return the estimated seconds left of a sweep, from a copy of its searcher that is run to its end.
-
-    The estimate assumes that runs learn above their mix's currently known transition, and do not learn below it.
-
-    Args:
-        searcher: The searcher of the sweep.
-        training: Runs in training, each with its share of remaining steps, in [0, 1].
-        expected: Seconds of a run by size.
-        costs: Seconds of a run by size as the search counts them.
-        pace: Seconds that pass for each expected second of a run. It is smaller if several runs train at the same time.
-    """
-    to_come = played_to_the_end(searcher.branch(), _transitions(searcher), costs)
-    now = sum(share * expected[request.size] for request, share in training)
-    return pace * (now + sum(runs * expected[size] for size, runs in to_come.items()))
-
-
-def _transitions(searcher: Searcher) -> dict[str, float]:
-    """Return an assumed transition for each mix: its estimate or, if there is none, a guess from its interval."""
-    problem = searcher.problem
-    transitions: dict[str, float] = {}
-    for mix in problem.mixes:
-        relative = transition(points(searcher.results, mix), problem.sizes).relative
-        # Guess the upper end of the interval. If only one end is open, assume a transition beyond all sizes on that
-        # side. If both are open, assume the middle size.
-        if relative.low is not None:
-            guess = relative.high or math.inf
-        else:
-            guess = float(problem.sizes[len(problem.sizes) // 2]) if relative.high is None else 0.0
-        transitions[mix] = relative.value or guess
-    return transitions

@@ -29,8 +29,8 @@ from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.answering import finish, leave_resumable
 from orchestrator.sweep.driving import Drive
+from orchestrator.sweep.following import Follower
 from orchestrator.sweep.interruption import stop_on_machine_error
-from orchestrator.sweep.progress import Progress
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
@@ -137,7 +137,7 @@ def drive_sweep(
         if extended is not None:
             _continue_checkpoints(plan, extended)
         campaign = drive.campaign(plan)
-        progress = Progress(campaign, plan, records, drive.view, drive.limit, lambda: recorder.warning)
+        progress = Follower(campaign, plan, records, drive.view, drive.limit, lambda: recorder.warning)
         yield from drive.run(campaign, plan, progress)
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, drive)

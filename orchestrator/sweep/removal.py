@@ -50,11 +50,11 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
     files.home.check_mounts("delete")
     from orchestrator.record.mlflow_tracker import remove_sweep  # MLflow takes 2 s to import.
 
-    store = mlflow_store.choose(files.home.root)
+    store = mlflow_store.choose_store(files.home.root)
     # On a server, the records with this id may belong to the author of an imported sweep.
     is_ours = store.database is not None or not files.is_imported
     if is_ours:
-        mlflow_store.check(store)
+        mlflow_store.check_store(store)
     else:
         warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:

@@ -22,8 +22,8 @@ from orchestrator.space.expectations import LAW_FINDINGS, ORDER_FINDINGS, Expect
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.probe_stored_runs import probe_runs
-from orchestrator.sweep.run import Attempt, run_sweeps
 from orchestrator.sweep.run_options import RunOptions, SpaceOptions
+from orchestrator.sweep.several_sweeps import Attempt, run_sweeps
 from orchestrator.system.errors import SweepError
 from orchestrator.system.text import counted
 from orchestrator.terminal.console_log import logged_to

@@ -14,7 +14,7 @@ from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
 from orchestrator.home.ownership import check_own
-from orchestrator.record.mlflow_store import choose
+from orchestrator.record.mlflow_store import choose_store
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.system import hardware
@@ -146,7 +146,7 @@ def prepare_home(spec: SweepSpec, home: Home, options: RunOptions) -> None:
             sweep's script write to other files.
     """
     if options.record == "mlflow":
-        choose(home.root)  # First, so that no home is created if its store is refused.
+        choose_store(home.root)  # First, so that no home is created if its store is refused.
     make_home(home.root)
     if spec.script is not None:
         _check_alone(home)

@@ -1,4 +1,4 @@
-"""Comparison of a mix with its baseline: the decision and the factor that the counted pairs certify, and their origin.
+"""Compares a mix with its baseline: what the counted pairs decide, the factor that they certify, and at which sizes.
 
 The method is described in :mod:`orchestrator.transition.evidence`.
 """
@@ -49,18 +49,18 @@ class Tallies:
 class Part:
     """The pairs of equal size in one range of the sizes tried, and their evidence alone.
 
-    ``fewer`` and ``more`` are the e-values of the two directions from these pairs. They start at 1/2. They describe
-    where a decision comes from but decide nothing, because the borders of the ranges depend on the sizes that the
-    search chose.
+    ``mix_ahead`` and ``baseline_ahead`` are the e-values of the two directions from these pairs. They start at 1/2.
+    They describe where a decision comes from but decide nothing, because the borders of the ranges depend on the sizes
+    that the search chose.
     """
 
     tallies: Tallies
-    fewer: float
-    more: float
+    mix_ahead: float
+    baseline_ahead: float
 
     def evidence(self, direction: Direction) -> float:
         """Return the e-value of a direction."""
-        return self.fewer if direction is Direction.MIX_AHEAD else self.more
+        return self.mix_ahead if direction is Direction.MIX_AHEAD else self.baseline_ahead
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -115,7 +115,8 @@ def compare(
     """Return the evidence from the counted pairs of a mix and its baseline, in order of request.
 
     ``parameters`` of a model rise with its size. ``error`` is the probability of a decision if the mixes are equally
-    good: with 0.05, evidence of 20 decides. ``looks`` are earlier analyses of some of the runs.
+    good: with 0.05, evidence of 20 decides. ``looks`` is the number of earlier analyses of some of the
+    runs.
     """
     growth = growth_of(pairs)
     equal = np.array(growth.is_equal, dtype=bool)

@@ -37,7 +37,7 @@ LARGE = 0.5
 RISEN = 0.15
 """Minimum distance of the mean accuracy of large models above the floor, for a curve that levels off."""
 REACHED = 0.9
-"""Mean accuracy of the runs above a transition at or above which nothing suggests a plateau."""
+"""If the runs above a transition score at least this on average, nothing suggests a plateau."""
 UNLIKELY = 0.2
 """Posterior probability below which the estimates ignore a plateau."""
 SURE_OF_PLATEAU = 0.8

@@ -46,7 +46,7 @@ TABLE = 513
 LOGITS = 12.0
 """Largest logit of the table."""
 CLEAR = 0.08
-"""Minimum distance of :data:`LEVEL` of a plateau above the floor. Below it runs pass the level by noise."""
+""":data:`LEVEL` of a plateau must lie at least this far above the floor. Closer, noise alone carries runs past it."""
 BETWEEN = 0.45
 """Scatter of runs on a graded curve, relative to s (1 - s) times the rise, where s is the share of the rise reached."""
 

@@ -18,7 +18,7 @@ from orchestrator.transition.types import Floats
 SLOPES = np.array([3.0, 6.0, 12.0, 24.0, 48.0])
 """Slopes of the curves, per unit of ln size."""
 LAPSES = np.array([0.02, 0.1, 0.25])
-"""Probabilities that a run fails at any size."""
+"""Probabilities that a run does not learn, however large its model."""
 REACH = math.log(24)
 """Maximum distance of a midpoint from the middle, in ln size: a factor of 24 on either side."""
 STEP = 0.05

@@ -14,7 +14,8 @@ LEVEL = 0.8
 """Share of the asymptote that accuracy reaches at a transition (arXiv 2505.18369, section 2)."""
 
 CONFIDENCE = 0.9
-"""Nominal coverage of every interval."""
+"""Nominal coverage of every interval. The search stops by the width of intervals, so another value changes which runs
+it requests."""
 QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """Probabilities of an interval's lower end, the median and the upper end."""
 

@@ -30,8 +30,8 @@ import psutil
 from rich.console import Console
 
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 from tests.bench.machine import describe
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Report, RunConfig

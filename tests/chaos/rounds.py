@@ -19,8 +19,8 @@ from rich.console import Console
 from orchestrator.home.directories import Home
 from orchestrator.home.seals import flaw_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import OwnRay

@@ -9,9 +9,9 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
 from orchestrator.home.directories import Home
-from orchestrator.record.mlflow_store import choose
-from orchestrator.sweep.run import run_sweep
+from orchestrator.record.mlflow_store import choose_store
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import quiet, spec
@@ -19,7 +19,7 @@ from tests.sweep.sweeps import quiet, spec
 
 def records(home: Path) -> dict[str, int]:
     """Return the number of records of each sweep in the store, including deleted ones."""
-    client = MlflowClient(choose(home, {}).uri)
+    client = MlflowClient(choose_store(home, {}).uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     counts: dict[str, int] = {}
     for run in client.search_runs(experiments, run_view_type=ViewType.ALL):

@@ -113,7 +113,7 @@ def test_a_process_ended_by_rays_memory_monitor_is_not_a_failed_run(
         run_here(wanted, home, engine="ray", console=console)
     sweep_id = only_sweep(home).id
     assert str(stopped.value).endswith(f"Continue with\nthe same command and --resume {sweep_id}")
-    assert "Machine error (not a result): the node 127.0.0.1 ran short of memory" in printed(console)
+    assert "The machine failed, not the run: the node 127.0.0.1 ran short of memory" in printed(console)
     assert "failed" not in printed(console)
     run_here(wanted, home, resume=sweep_id)
     assert statuses(home) == [Status.FINISHED] * 4
@@ -127,7 +127,7 @@ def test_a_process_killed_by_hand_is_not_a_failed_run(tmp_path: Path) -> None:
     wanted = troubled_spec(tmp_path).model_copy(update={"resources": Resources(max_stack=1, retries=0)})
     run_here(wanted, home, engine="ray", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert "Machine error (not a result): a training process on the node" in printed(console)
+    assert "The machine failed, not the run: a training process on the node" in printed(console)
 
 
 @pytest.mark.night
@@ -139,7 +139,7 @@ def test_a_stack_leaves_the_process_whose_gpu_is_lost(tmp_path: Path) -> None:
     )
     run_here(wanted, home, engine="ray", console=console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert "Machine error (not a result): the GPU of" in printed(console)
+    assert "The machine failed, not the run: the GPU of" in printed(console)
     started = [event for event in begun(tmp_path / "log") if event.size == 16]
     assert len(started) == 4
     assert len({event.process for event in started}) >= 3

@@ -48,6 +48,6 @@ def test_a_node_that_joins_gets_a_stack_and_its_loss_is_not_a_failed_run(
     output = log.read_text()
     assert "the cluster changed: 3 nodes, 2 stacks at a time (1 before)" in output
     assert re.search(
-        r"Machine error \(not a result\): (?:(?:the|a) node|a training process|Ray lost) .*; retrying in 1 s", output
+        r"The machine failed, not the run: (?:(?:the|a) node|a training process|Ray lost) .*\. Retrying in 1 s", output
     ), output
     assert [(entry.request.size, entry.failure) for entry in journalled(home)] == [(16, None), (64, None)]

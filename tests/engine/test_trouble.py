@@ -31,7 +31,7 @@ from tests.families import LogisticLearner
 from tests.scripted import fill
 from tests.sweep.sweeps import ended, only_sweep, printed, quiet, remembered, run_here, scripted, spec
 from trainables.base import Learner, Mix, Status
-from trainables.contract.checkpoints import OtherStepError
+from trainables.contract.torch_checkpoints import OtherStepError
 from trainables.tasks.listops import TaskSettings
 from trainables.tasks.texts import load_dataset
 
@@ -64,7 +64,7 @@ def test_a_temporary_machine_error_is_not_a_failed_run(trouble: str, message: st
     home, console = tmp_path / "home", quiet()
     run_here(troubled_spec(tmp_path, times=2, trouble=trouble), home, console=console)
     assert statuses(home) == [Status.FINISHED] * 4
-    lines = [line for line in printed(console).splitlines() if "Machine error (not a result)" in line]
+    lines = [line for line in printed(console).splitlines() if "The machine failed, not the run" in line]
     assert len(lines) == 2
     assert all(message in line for line in lines)
 

@@ -427,6 +427,22 @@ def test_a_file_from_before_all_time_counts_as_old(home: Home, file: Path, tmp_p
     assert written == [0.0, 0.0]
 
 
+def test_locks_and_requests_of_another_machine_are_not_imported(home: Home, file: Path, tmp_path: Path) -> None:
+    """A second process could take a lock whose file is replaced while the import holds it."""
+    sweep_id = home.sweep_ids()[0]
+    with tarfile.open(tmp_path / "added.tar.gz", "w:gz") as new, tarfile.open(file) as old:
+        for member in old:
+            new.addfile(member, old.extractfile(member))
+        for name in ("driver.lock", "stop.jsonl", "driver.log"):
+            add(new, f"sweeps/{sweep_id}/{name}", b'{"mix": "add"}\n')
+    new_home = Home(tmp_path / "new")
+    assert import_home(new_home, tmp_path / "added.tar.gz", pytest.fail).sweeps == 2
+    assert new_home.sweep(sweep_id).stop_requests() == []
+    assert {path.name: path.read_bytes() for path in new_home.sweep(sweep_id).directory.glob("driver.*")} == {
+        "driver.lock": b""
+    }
+
+
 @pytest.mark.parametrize("change", ["exchanged", "written"])
 def test_a_file_that_changes_after_its_check_leaves_no_trace(
     change: str, home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

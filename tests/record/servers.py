@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from orchestrator.record.mlflow_store import Store, check
+from orchestrator.record.mlflow_store import Store, check_store
 from orchestrator.system.errors import SweepError
 from tests.waiting import wait_for
 
@@ -55,6 +55,6 @@ def serving(home: Path, port: int) -> Iterator[Store]:
 def _answers(store: Store, server: subprocess.Popen[bytes]) -> bool:
     assert server.poll() is None, "the server ended"
     with suppress(SweepError):
-        check(store)
+        check_store(store)
         return True
     return False

@@ -19,7 +19,7 @@ from mlflow import MlflowClient
 
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.record import mlflow_store
-from orchestrator.record.mlflow_store import Store, all_runs, check, choose, make_database
+from orchestrator.record.mlflow_store import Store, all_runs, check_store, choose_store, make_database
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
@@ -28,15 +28,15 @@ from tests.cli.program import command
 
 def test_the_variable_names_the_store(tmp_path: Path) -> None:
     here = Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / DATABASE)
-    assert choose(tmp_path, {}) == choose(tmp_path, {"MLFLOW_TRACKING_URI": "  "}) == here
-    assert choose(tmp_path / "home", {"MLFLOW_TRACKING_URI": here.uri}) == here
-    assert choose(tmp_path, {"MLFLOW_TRACKING_URI": "http://tracker:5000"}) == Store("http://tracker:5000")
+    assert choose_store(tmp_path, {}) == choose_store(tmp_path, {"MLFLOW_TRACKING_URI": "  "}) == here
+    assert choose_store(tmp_path / "home", {"MLFLOW_TRACKING_URI": here.uri}) == here
+    assert choose_store(tmp_path, {"MLFLOW_TRACKING_URI": "http://tracker:5000"}) == Store("http://tracker:5000")
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x"])
 def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="which cannot store sweeps") as refused:
-        choose(tmp_path, {"MLFLOW_TRACKING_URI": uri})
+        choose_store(tmp_path, {"MLFLOW_TRACKING_URI": uri})
     assert "sqlite:////absolute/path" in str(refused.value)
     assert "secret" not in str(refused.value)
 
@@ -44,7 +44,7 @@ def test_unsupported_stores_are_refused_with_the_supported_ones(uri: str, tmp_pa
 @pytest.mark.parametrize("name", ["job_feature%2Fx", "a?b"])
 def test_a_home_whose_path_a_uri_would_change_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="pass a --home without"):
-        choose(tmp_path / name, {})
+        choose_store(tmp_path / name, {})
 
 
 def test_a_new_database_takes_no_changes_that_lie_next_to_it(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_new_database_takes_no_changes_that_lie_next_to_it(tmp_path: Path) -> 
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_text("not a database, but a text of some length" * 20)
     with pytest.raises(StoreError, match=r"not a database.*sync --rebuild"):
-        check(choose(tmp_path, {}))
+        check_store(choose_store(tmp_path, {}))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
@@ -75,9 +75,11 @@ def test_a_database_that_another_user_can_exchange_is_not_opened(has_database: b
         make_database(tmp_path / DATABASE)
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(StoreError, match="belongs to another user"):
-        check(choose(tmp_path, {}))
+        check_store(choose_store(tmp_path, {}))
     assert (tmp_path / DATABASE).exists() == has_database
-    check(choose(tmp_path, {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/{DATABASE}"}))  # The user trusts them.
+    check_store(
+        choose_store(tmp_path, {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/{DATABASE}"})
+    )  # The user trusts them.
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
@@ -101,14 +103,14 @@ def test_a_database_in_a_home_that_its_user_shares_for_writing_is_not_opened(mod
     home = tmp_path / "home"
     home.mkdir()
     make_database(home / DATABASE)
-    check(choose(home, {}))
+    check_store(choose_store(home, {}))
     os.chown(home, -1, 12345)
     home.chmod(mode)
     with pytest.raises(StoreError, match="can be written by other users"):
-        check(choose(home, {}))
-    check(choose(home, {"MLFLOW_TRACKING_URI": f"sqlite:///{home}/{DATABASE}"}))
+        check_store(choose_store(home, {}))
+    check_store(choose_store(home, {"MLFLOW_TRACKING_URI": f"sqlite:///{home}/{DATABASE}"}))
     home.chmod(0o755)
-    check(choose(home, {}))
+    check_store(choose_store(home, {}))
 
 
 def test_a_link_in_place_of_a_database_is_never_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +118,9 @@ def test_a_link_in_place_of_a_database_is_never_resolved(tmp_path: Path, monkeyp
     (tmp_path / "other.db").touch()
     (tmp_path / DATABASE).symlink_to(tmp_path / "other.db")
     with pytest.raises(UserError, match="is a link"):
-        choose(tmp_path, {})
+        choose_store(tmp_path, {})
     monkeypatch.setattr(Path, "is_symlink", lambda path: False)
-    assert choose(tmp_path, {}).database == tmp_path / DATABASE
+    assert choose_store(tmp_path, {}).database == tmp_path / DATABASE
 
 
 def test_passwords_are_hidden_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +130,7 @@ def test_passwords_are_hidden_in_errors(monkeypatch: pytest.MonkeyPatch) -> None
         here = f"127.0.0.1:{unused.getsockname()[1]}"
         for address, why in ((here, "refused"), ("[::1", "Invalid IPv6 URL"), ("127.0.0.1:99999", "Invalid url")):
             with pytest.raises(StoreError, match=why) as refused:
-                check(Store(f"http://ann:secret@{address}/base"))
+                check_store(Store(f"http://ann:secret@{address}/base"))
             assert f"the MLflow store http://{address}/base: " in str(refused.value)
             assert "secret" not in str(refused.value)
     assert Store("http://ann:p@ss@tracker").shown == "http://tracker"
@@ -160,13 +162,13 @@ def answering(status: int) -> Iterator[str]:
 def test_the_error_for_a_refusing_server_has_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with answering(401) as uri, pytest.raises(StoreError, match="error code 401") as refused:
-        check(Store(uri))
+        check_store(Store(uri))
     assert uri in str(refused.value)
 
 
 def test_a_new_database_is_complete_and_created_once(tmp_path: Path) -> None:
     """Several processes that start in one home would otherwise all create it."""
-    store, database = choose(tmp_path / "home", {}), tmp_path / "home" / DATABASE
+    store, database = choose_store(tmp_path / "home", {}), tmp_path / "home" / DATABASE
     threads = [threading.Thread(target=make_database, args=(database,)) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -185,8 +187,8 @@ def test_a_home_contains_its_runs_and_artifacts(empty: Path, tmp_path: Path, mon
     home = tmp_path / "homes" / "é;&=@[x]:\\'\"#"
     home.mkdir(parents=True)
     shutil.copyfile(empty, home / DATABASE)
-    store = choose(home, {})
-    check(store)
+    store = choose_store(home, {})
+    check_store(store)
     client = MlflowClient(store.uri)
     run_id = client.create_run(client.create_experiment("ours", store.location_of("ours"))).info.run_id
     client.log_text(run_id, "answer", "answer.txt")
@@ -197,7 +199,7 @@ def test_a_home_contains_its_runs_and_artifacts(empty: Path, tmp_path: Path, mon
 
 def test_more_runs_than_fit_one_answer_are_all_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow_store, "RUNS_A_PAGE", 2)
-    chosen = choose(tmp_path, {})
+    chosen = choose_store(tmp_path, {})
     assert chosen.database is not None
     make_database(chosen.database)
     client = MlflowClient(chosen.uri)
@@ -214,4 +216,4 @@ def test_a_database_that_another_process_made_is_accepted(tmp_path: Path) -> Non
         home.mkdir()
         variables = os.environ | {"PYTHONHASHSEED": str(seed)}
         subprocess.run([sys.executable, "-c", made.format(home / DATABASE)], env=variables, check=True, timeout=200)
-        check(choose(home, {}))
+        check_store(choose_store(home, {}))

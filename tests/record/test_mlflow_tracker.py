@@ -19,7 +19,7 @@ from orchestrator.home.directories import DATABASE
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
-from orchestrator.record.mlflow_store import Store, all_runs, choose
+from orchestrator.record.mlflow_store import Store, all_runs, choose_store
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.mlflow_views import AUTHOR, RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of, outdated, views
 from orchestrator.record.tracker import StoreError
@@ -57,7 +57,7 @@ class Record:
 def unrecorded(empty: Path, home: Path) -> Record:
     """Return an empty store and a finished sweep in a home."""
     shutil.copyfile(empty, home / DATABASE)
-    store = choose(home, {})
+    store = choose_store(home, {})
     return Record(store, finish(home), MlflowClient(store.uri))
 
 
@@ -239,7 +239,7 @@ def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> No
     before = unrecorded(empty, old)
     records_of(MlflowTracker(before.store), before.finished.sweep).run_ended(before.finished.runs[0])
     old.rename(new)
-    store, finished = choose(new, {}), finish(tmp_path / "sweeps")
+    store, finished = choose_store(new, {}), finish(tmp_path / "sweeps")
     record(MlflowTracker(store), finished)
     assert len(list(new.glob("artifacts/*/*/artifacts/arrays.npz"))) == 6
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 10
@@ -395,8 +395,8 @@ def test_links_are_read_without_mlflow(records: Record) -> None:
     home = str(records.store.database.parent) if records.store.database else ""
     code = (
         "from pathlib import Path\nfrom orchestrator.record.mlflow_server import places\n"
-        "from orchestrator.record.mlflow_store import choose, outside_files\nimport orchestrator.site.server\n"
-        f"store = choose(Path({home!r}), {{}})\nassert outside_files(store) == '' and places(store, 'page')"
+        "from orchestrator.record.mlflow_store import choose_store, outside_files\nimport orchestrator.site.server\n"
+        f"store = choose_store(Path({home!r}), {{}})\nassert outside_files(store) == '' and places(store, 'page')"
     )
     assert imported(code, "mlflow", "pandas", "torch", "ray") == []
 
@@ -432,7 +432,7 @@ def test_links_follow_the_trash_missing_views_and_several_records_as_the_client_
 def test_a_database_without_the_tables_is_an_error_of_the_store(tmp_path: Path) -> None:
     (tmp_path / DATABASE).touch()
     with pytest.raises(StoreError, match="no such table"):
-        places(choose(tmp_path, {}), "page")
+        places(choose_store(tmp_path, {}), "page")
 
 
 def test_arrays_are_recorded_with_a_picture_for_the_first_seed_of_a_size(new: Record) -> None:

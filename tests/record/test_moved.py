@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.directories import DATABASE
-from orchestrator.record.mlflow_store import choose, outside_files
+from orchestrator.record.mlflow_store import choose_store, outside_files
 from tests.cli.program import Program, separate
 from tests.copies import own_copy
 from tests.sweep.sweeps import run_here, spec
@@ -36,31 +36,34 @@ def copied(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_home_that_stays_has_its_files_inside(place: Path) -> None:
-    assert outside_files(choose(place / "a home")) == ""
-    assert outside_files(choose(place / "none")) == ""
+    assert outside_files(choose_store(place / "a home")) == ""
+    assert outside_files(choose_store(place / "none")) == ""
     (place / "link").symlink_to(place / "a home")
     (place / "a home" / DATABASE).rename(place / "kept")
     shutil.copyfile(place / "kept", place / "a home" / DATABASE)
     with closing(sqlite3.connect(place / "a home" / DATABASE)) as connection:  # Another name of the same directory.
         connection.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, '/a%20home/', '/link/')")
         connection.commit()
-    assert outside_files(choose(place / "a home")) == ""
+    assert outside_files(choose_store(place / "a home")) == ""
 
 
 def test_ui_notices_a_moved_home(place: Path, run: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.move(place / "a home", place / "moved")
-    assert outside_files(choose(place / "moved")) == f"the record names files in {place / 'a home'}, outside this home"
+    assert (
+        outside_files(choose_store(place / "moved"))
+        == f"the record names files in {place / 'a home'}, outside this home"
+    )
     monkeypatch.setattr("orchestrator.record.mlflow_server.serve", lambda *_: 0)
     message = run("ui", "--home", place / "moved").err
     assert f"names files in {place / 'a home'}" in message
     assert "sync --rebuild" in message
     separate("sync", "--rebuild", "--home", place / "moved").succeeded()
-    assert outside_files(choose(place / "moved")) == ""
+    assert outside_files(choose_store(place / "moved")) == ""
 
 
 def test_a_copy_shows_no_files_of_the_original(place: Path) -> None:
     shutil.copytree(place / "a home", place / "copy")
-    assert str(place / "a home") in outside_files(choose(place / "copy"))
+    assert str(place / "a home") in outside_files(choose_store(place / "copy"))
 
 
 @pytest.mark.parametrize(
@@ -82,10 +85,10 @@ def test_a_record_that_names_files_elsewhere_is_noticed(column: str, location: s
     with closing(sqlite3.connect(place / "a home" / DATABASE)) as connection:
         connection.execute(f"UPDATE {column} = ?", (evil,))
         connection.commit()
-    assert "outside this home" in outside_files(choose(place / "a home"))
+    assert "outside this home" in outside_files(choose_store(place / "a home"))
 
 
 def test_a_link_among_the_files_of_a_record_is_noticed(place: Path) -> None:
     [folder, *_] = (place / "a home").glob("artifacts/*/*/artifacts")
     (folder / "link").symlink_to(place)
-    assert outside_files(choose(place / "a home")) == f"{folder / 'link'} is a link"
+    assert outside_files(choose_store(place / "a home")) == f"{folder / 'link'} is a link"

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.jobs.state import State
-from orchestrator.record.mlflow_store import Store, check
+from orchestrator.record.mlflow_store import Store, check_store
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
@@ -43,7 +43,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
     records.end(finished.answer, State.FINISHED)
     wait_for(lambda: "records waiting" in recorder.warning)
     with pytest.raises(StoreError, match="refused"):
-        check(store)
+        check_store(store)
 
     with serving(tmp_path, port):
         wait_for(lambda: recorder.waiting == 0)

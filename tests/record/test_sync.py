@@ -24,8 +24,8 @@ from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.sync import rebuild
 from orchestrator.record.tracker import Content, StoreError
 from orchestrator.sweep import answering
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command, separate

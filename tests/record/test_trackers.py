@@ -22,7 +22,7 @@ from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.jobs.state import State
 from orchestrator.record.json_lines import JsonLinesTracker, remove_lines
-from orchestrator.record.mlflow_store import choose
+from orchestrator.record.mlflow_store import choose_store
 from orchestrator.record.mlflow_tracker import ENDINGS, NOTE_TAG, MlflowTracker
 from orchestrator.record.tracker import Content, StoreError
 from tests.record import csv_files
@@ -87,7 +87,7 @@ def read_lines(path: Path) -> list[Kept]:
 def mlflow_bench(empty: Path, directory: Path) -> Bench:
     """Return the bench of a real MLflow store."""
     shutil.copyfile(empty, directory / DATABASE)
-    store = choose(directory, {})
+    store = choose_store(directory, {})
     client = MlflowClient(store.uri)
     states = {status: state for state, status in ENDINGS.items()} | {"RUNNING": State.RUNNING}
 

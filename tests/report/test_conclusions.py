@@ -81,7 +81,7 @@ def test_the_parts_have_the_evidence_of_their_own_pairs() -> None:
     assert [part.sizes for part in CROSSING.parts] == [(8,), (16,), (32,)]
     assert low.evidence(Direction.BASELINE_AHEAD) == pytest.approx(compared([(8, False, True)] * 3).evidence, rel=0.3)
     assert middle.evidence(Direction.MIX_AHEAD) > 20 > 1 > middle.evidence(Direction.BASELINE_AHEAD)
-    assert max(high.fewer, high.more) < 0.5
+    assert max(high.mix_ahead, high.baseline_ahead) < 0.5
 
 
 def test_a_conclusion_of_rarer_learning_is_about_sizes_only() -> None:

@@ -21,8 +21,8 @@ from orchestrator.report.answer import Answer
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.invocation import Invocation
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 
 FAMILY = "tests.families:LogisticFamily"
 UNITS = """

@@ -19,8 +19,8 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import seal
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.invocation import Invocation
-from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from orchestrator.sweep.several_sweeps import run_sweep
 from orchestrator.system.errors import SweepError, UserError
 from tests.cli.program import Program, process
 from tests.sweep.sweeps import ended, quiet, run_here, spec

@@ -105,7 +105,7 @@ def test_a_comparison_that_can_not_be_decided_any_more_ends_the_sweep_and_says_s
     assert mix.comparison.decided is None
     assert mix.shortfall == Shortfall(4, 3)
     assert mix.runs == mix.comparison.pairs == 4
-    takes = "it takes 4 more pairs that all agree, and the budget has room for at most 3."
+    takes = "it takes 4 more pairs that all agree, but the budget has room for at most 3."
     words = f"20:1 is out of reach for add+prod: {takes}"
     assert words in " ".join(printed(console).split())
     stored = read_sweep(Home(tmp_path), only_sweep(tmp_path).id)
@@ -121,4 +121,4 @@ def test_a_budget_that_never_could_decide_is_used_and_says_so(tmp_path: Path) ->
     result = run_here(spec(**limits), tmp_path)
     assert [mix.runs for mix in result.mixes] == [2, 2]
     assert result.mix("add+prod").shortfall == Shortfall(4, 0, from_start=True)
-    assert "it takes 4 more pairs that all agree, and the budget has room for none." in evidence_text(result)
+    assert "it takes 4 more pairs that all agree, but the budget has room for none." in evidence_text(result)

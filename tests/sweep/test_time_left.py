@@ -12,7 +12,8 @@ from orchestrator.engine.run_table import RunState, TableRun
 from orchestrator.forecast.cost_estimate import STARTUP_S
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
-from orchestrator.sweep.monitor import Monitor, time_left
+from orchestrator.sweep.monitor import Monitor
+from orchestrator.sweep.time_left import time_left
 from orchestrator.terminal.live_view import status_line
 from tests.engine.test_campaign import GOOD, plan_of
 from tests.engine.test_campaign import make as campaign_of
@@ -48,7 +49,7 @@ def test_a_budget_is_used_up_by_what_the_search_counts() -> None:
 
 
 def test_the_time_left_changes_only_when_a_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.sweep.monitor.STARTUP_S", 2.0)
+    monkeypatch.setattr("orchestrator.sweep.time_left.STARTUP_S", 2.0)
     alone = {"max_stack": 1}
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=3, mixes=["add"], resources=alone)
@@ -80,7 +81,7 @@ def test_before_a_run_has_ended_the_time_left_follows_from_training_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stack of two runs is expected to take 20 s, but has 380 of its 400 steps left at one step per second."""
-    monkeypatch.setattr("orchestrator.sweep.monitor.MAX_SHARE", 1e9)
+    monkeypatch.setattr("orchestrator.sweep.time_left.MAX_SHARE", 1e9)
     path = tmp_path / "sweeps" / "logistic-1" / "journal.jsonl"
     campaign = campaign_of(path, slots=1, sizes=[8], seeds=2, mixes=["add"], settings={"steps": 400})
     stack = campaign.next_stack()

@@ -144,7 +144,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_sweep_reuses_the_tuning(tmp_pa
     assert result.tuned[0] == f"add: tuned: haste {haste:.3g}"
     assert result.tuned[0] in output
     assert differences(wanted, sweep.spec) == {}
-    client = MlflowClient(mlflow_store.choose(tmp_path).uri)
+    client = MlflowClient(mlflow_store.choose_store(tmp_path).uri)
     experiments = [item.experiment_id for item in client.search_experiments()]
     runs = client.search_runs(experiments, "tags.kind = 'run'")
     assert str(haste) in {run.data.params["haste"] for run in runs}

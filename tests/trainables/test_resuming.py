@@ -21,11 +21,11 @@ from tests.trainables.simple_families import TorchFit
 from trainables import SimpleFamily
 from trainables.base import Arm, Learner, Outcome, Report
 from trainables.contract import states
-from trainables.contract.checkpoints import write_checkpoint
 from trainables.contract.conformance import Finding, case_of, findings
 from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.simple import STATE, SimpleLearner
 from trainables.contract.states import StateError, restored, snapshot
+from trainables.contract.torch_checkpoints import write_checkpoint
 
 
 def learner_of(family: SimpleFamily, size: int = 4, seed: int = 3) -> SimpleLearner:

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from trainables.contract.checkpoints import computing_s
+from trainables.contract.clock import computing_s
 
 
 def test_one_thread_is_charged_for_its_own_computation_and_several_for_wall_time() -> None:

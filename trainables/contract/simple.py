@@ -244,8 +244,8 @@ class SimpleLearner(PointLearner):
         if output.state is None:  # Without a state, training begins again. Only the last reported step matters.
             super().save(directory)
             return
-        from trainables.contract.checkpoints import write_checkpoint
         from trainables.contract.states import SimpleCheckpoint, checkpoint_content
+        from trainables.contract.torch_checkpoints import write_checkpoint
 
         saved = SimpleCheckpoint(self._reported_step, self._seconds, curve, output.state, output.weights, output.arrays)
         tensors, notes = checkpoint_content(saved)
@@ -255,8 +255,8 @@ class SimpleLearner(PointLearner):
         if not (directory / STATE).exists():
             super().restore(directory)
             return
-        from trainables.contract.checkpoints import read_checkpoint
         from trainables.contract.states import checked_checkpoint
+        from trainables.contract.torch_checkpoints import read_checkpoint
 
         saved = checked_checkpoint(*read_checkpoint(directory / STATE, [self._key]))
         self._reported_step = saved.step

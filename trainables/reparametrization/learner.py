@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.contract.checkpoints import computing_s, read_checkpoint, write_checkpoint
+from trainables.contract.clock import computing_s
+from trainables.contract.torch_checkpoints import read_checkpoint, write_checkpoint
 from trainables.reparametrization.methods import Method, Standing
 from trainables.reparametrization.settings import RaceSettings
 

@@ -20,7 +20,7 @@ from trainables.script.code import code_hash
 from trainables.script.learner import ScriptLearner
 from trainables.script.options import ScriptOptions
 from trainables.script.placeholders import COMMON_PLACEHOLDERS
-from trainables.script.settings import ScriptSettings, settings_type
+from trainables.script.user_settings import ScriptSettings, settings_type
 
 SCRIPT_FAMILY = "script"
 """Name of the family in a search space, and part of its runs' keys."""

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Evaluation, Family, Learner, Outcome, Report, RunConfig, Status
-from trainables.contract.checkpoints import OtherStepError, computing_s, read_checkpoint, write_checkpoint
+from trainables.contract.clock import computing_s
 from trainables.contract.runs import settled_measure
+from trainables.contract.torch_checkpoints import OtherStepError, read_checkpoint, write_checkpoint
 from trainables.transformer.architecture import ModelSettings, layout_of, named
 from trainables.transformer.datasets import Dataset, Examples
 from trainables.transformer.generation import accuracies
@@ -48,7 +49,7 @@ class _Progress:
     settled: dict[str, bool] = field(default_factory=dict)
     """Whether each settled task was learned (True) or given up (False)."""
     seconds: float = 0.0
-    """The run's share of its stack's computing time (:func:`trainables.contract.checkpoints.computing_s`)."""
+    """The run's share of its stack's computing time (:func:`trainables.contract.clock.computing_s`)."""
     wall_seconds: float = 0.0
     """The run's share of its stack's wall time, which also includes waiting for other programs."""
 

@@ -7,6 +7,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.system.printing import clean
+from orchestrator.transition.types import CONFIDENCE
 
 
 def render(template: str, *, nonce: str = "", **values: object) -> str:
@@ -20,10 +21,12 @@ def render(template: str, *, nonce: str = "", **values: object) -> str:
 @cache
 def _templates() -> Environment:
     """Return the templates. They are cached, because compiling them takes longer than rendering them."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["confidence"] = f"{CONFIDENCE:.0%}"
+    return environment

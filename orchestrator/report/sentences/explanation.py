@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.sentences.changes import changed_text
-from orchestrator.report.sentences.findings import by_size_lines, caveats, estimate_text, evidence_text, sentences
+from orchestrator.report.sentences.findings import (
+    by_size_lines,
+    caveats,
+    evidence_text,
+    factor_estimate_text,
+    sentences,
+)
 from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.sentences.transitions import MOST_LISTED, called, disagreement_text, verdict_line
 from orchestrator.search.base import BY_HAND
@@ -95,7 +101,7 @@ def how_sure(answer: Answer) -> tuple[Paragraph, ...]:
     if len(runs) > MOST_LISTED:
         per_mix = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(min(counts))
         runs = [f"{sum(counts)}, {per_mix} per mix"]
-    parts = [evidence_text(answer), estimate_text(answer), f"Runs: {listed(runs)}."]
+    parts = [evidence_text(answer), factor_estimate_text(answer), f"Runs: {listed(runs)}."]
     sure = Paragraph("How sure", " ".join(part for part in parts if part))
     by_size = by_size_lines(answer)
     disagreement = disagreement_text(answer)

@@ -197,7 +197,7 @@ def out_of_reach(mix: str, needed: str, shortfall: Shortfall) -> str:
     """Return a sentence that a comparison can no longer be decided within its budget, and why."""
     room = f"at most {shortfall.room}" if shortfall.room else "none"
     fewest = "1 more pair" if shortfall.needed == 1 else f"{shortfall.needed} more pairs that all agree"
-    return f"{needed} is out of reach for {mix}: it takes {fewest}, and the budget has room for {room}."
+    return f"{needed} is out of reach for {mix}: it takes {fewest}, but the budget has room for {room}."
 
 
 def by_size_lines(answer: Answer) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def by_size_lines(answer: Answer) -> tuple[str, ...]:
         baseline_name = called(answer.baseline_of(mix))
         for part in parts if len(parts) > 1 else ():
             learned = f"{part.tallies.mix} {mix_name} and {part.tallies.baseline} {baseline_name} {answer.words.run}s"
-            evidence = f"{odds(part.fewer)} for more often, {odds(part.more)} for less often"
+            evidence = f"{odds(part.mix_ahead)} for more often, {odds(part.baseline_ahead)} for less often"
             line = f"{_size_range(answer, part.sizes)}: {learned} {answer.words.learned}; {evidence}"
             lines.append(line + difference_text(answer, mix, part.sizes))
     return tuple(lines)
@@ -232,7 +232,7 @@ def difference_text(answer: Answer, mix: MixAnswer, sizes: Sequence[int]) -> str
     return f"; {answer.words.score} {size} {'higher' if mean >= 0 else 'lower'} on average"
 
 
-def estimate_text(answer: Answer, *, decided: bool = False) -> str:
+def factor_estimate_text(answer: Answer, *, decided: bool = False) -> str:
     """Return the estimated factors, or an empty string if none is known.
 
     With ``decided``, only factors of decided comparisons are returned.

@@ -87,7 +87,7 @@ def _read_failures(spec: SweepSpec, answer: Answer) -> NextStep | None:
 
 
 def _leave_smoke_profile(spec: SweepSpec, answer: Answer) -> NextStep | None:
-    """Recommend another profile if nothing was learned with the one that only shows that everything works."""
+    """Recommend another profile if nothing was learned with ``smoke``, which only shows that everything works."""
     if not answer.nothing_learned or spec.profile != SMOKE:
         return None
     return NextStep(f"The profile {SMOKE} only shows that everything works. For an answer, choose another --profile.")

@@ -31,7 +31,7 @@ def called(mix: MixAnswer) -> str:
     return quoted(mix.mix)
 
 
-def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
+def interval_text(size: Estimate, smallest: float, largest: float, verdict: Verdict) -> str:
     """Return an estimate with its interval, or the reason why there is none.
 
     ``smallest`` and ``largest`` are the tested sizes in the estimate's unit. Values outside are only printed as bounds.
@@ -58,7 +58,7 @@ def estimate(size: Estimate, smallest: float, largest: float, verdict: Verdict) 
 def size_text(answer: Answer, transition: Transition) -> str:
     """Return a transition on the size axis, or a bound on it: ``34.4 [29.5, 44]``, ``above 64``, ``learned at 8``."""
     smallest, largest = answer.tested(transition)
-    text = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+    text = interval_text(transition.relative, smallest.size, largest.size, transition.verdict)
     if transition.verdict is Verdict.NEAR_FLOOR:
         return f"{text} (a constant answer scores {transition.floor:.2f})"
     if transition.verdict is Verdict.LEVELS_OFF:
@@ -80,7 +80,7 @@ def count_text(answer: Answer, task: TaskAnswer) -> str:
     smallest, largest = answer.tested(task.transition)
     if few := _few_unlearned(answer, task.transition, smallest.total, largest.total):
         return few
-    text = estimate(task.total, smallest.total, largest.total, task.transition.verdict)
+    text = interval_text(task.total, smallest.total, largest.total, task.transition.verdict)
     return text if text != NOT_LOCATED else _learned_at(answer, task.transition, smallest.total)
 
 
@@ -124,7 +124,7 @@ def own_sentence(answer: Answer, mix: MixAnswer) -> str:
     if transition.verdict is Verdict.FOUND and transition.relative.is_placed(smallest.size, largest.size):
         return f"{name}: transition at {axis} {size_text(answer, transition)}"
     if transition.verdict is Verdict.LEVELS_OFF:
-        size = estimate(transition.relative, smallest.size, largest.size, transition.verdict)
+        size = interval_text(transition.relative, smallest.size, largest.size, transition.verdict)
         return f"{name} levels off at {asymptote_text(transition)}: transition of what it reaches at {axis} {size}"
     if transition.verdict is Verdict.ABOVE:
         return f"{name} was {never_learned(answer, (mix,))}"

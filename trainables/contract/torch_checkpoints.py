@@ -1,4 +1,4 @@
-"""Tools for learners in torch: a clock for training, and exact checkpoints.
+"""Exact checkpoints of learners in torch.
 
 A checkpoint is one safetensors file with tensors and a little JSON. Reading it never runs code.
 """
@@ -6,12 +6,10 @@ A checkpoint is one safetensors file with tensors and a little JSON. Reading it 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -22,18 +20,6 @@ from trainables.contract.files import write_whole
 class OtherStepError(ValueError):
     """Raised if this device lacks the training step with which the runs of a checkpoint began. Another device can
     continue them."""
-
-
-def computing_s(device: torch.device) -> float:
-    """Return the time of a clock that measures training, in seconds.
-
-    With one CPU thread it is the thread's CPU time, which other programs do not affect. Otherwise it is the wall-clock
-    time, on a GPU after the GPU has finished its work.
-    """
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        return time.perf_counter()
-    return time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""Settings of a script: plain values under any names."""
+"""The settings that a user names for a script: plain values under any names. (``options.py`` has the keys under
+``script:``.)"""
 
 from __future__ import annotations
 

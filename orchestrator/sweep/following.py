@@ -1,4 +1,4 @@
-"""Shows the progress of a sweep on the terminal, and passes each run to the record."""
+"""Follows a sweep while it trains: shows it on the terminal, and passes each run to the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORTEST_PRINTED_S = 1.0
 """Minimum seconds of training of a run whose time is printed."""
 
 
-class Progress(SweepObserver):
+class Follower(SweepObserver):
     """Shows and records a sweep while it trains, and handles stop requests."""
 
     def __init__(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
-from orchestrator.sweep.progress import ended_text
+from orchestrator.sweep.following import ended_text
 from tests.sweep.sweeps import spec
 from trainables.base import Outcome, Status
 

@@ -1,4 +1,4 @@
-"""Outcomes, settings and names in the form that every record uses."""
+"""Names, settings and learning curves in the form that every record uses."""
 
 from __future__ import annotations
 
