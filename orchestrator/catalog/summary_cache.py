@@ -51,6 +51,7 @@ from orchestrator.system.files import opened_parent
 from orchestrator.system.permissions import is_of_another
 from trainables import IMPORTED_AT
 from trainables.contract.finder import is_outside
+from trainables.contract.sources import may_have_changed
 from trainables.contract.user_modules import files_of
 
 log = logging.getLogger(__name__)
@@ -214,7 +215,7 @@ def _code(stored: StoredSweep) -> tuple[str, ...] | None:
     files: list[Path] = []
     for module in dict.fromkeys(module for module, colon, _ in named if colon and is_outside(module)):
         own = list(files_of(module).values())
-        if not own or any(file.stat().st_mtime > IMPORTED_AT for file in own):
+        if not own or any(map(may_have_changed, own)):
             return None  # The code is in a notebook, or in a file that may have changed after it was imported.
         files += own
     return (*map(str, files), str(list_path())) if files else ()
@@ -263,7 +264,7 @@ def _program() -> str:
             for path in (os.path.join(root, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES)):
                 status = os.stat(path)
                 # This process may have imported the file before it changed, so no stored summary may match.
-                if status.st_mtime > IMPORTED_AT:
+                if max(status.st_mtime, status.st_ctime) > IMPORTED_AT:
                     return secrets.token_hex()
                 parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(parts)

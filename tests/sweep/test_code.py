@@ -203,11 +203,31 @@ SCORE, OTHER = "SCORE = 0.9\n", "SCORE = 0.7\n"
 BY_NAME = "import importlib\nSCORE = importlib.import_module('helper_{module}').SCORE\n"
 AROUND = "import sys\nSCORE = sys.modules['{module}'].SCORE"
 RENAMED = "from importlib import import_module as load\nSCORE = load('.part', __package__).SCORE\n"
+FROM_FILE = """
+from importlib.util import module_from_spec, spec_from_file_location as spec_of
+from pathlib import Path
+spec = spec_of("any", Path(__file__).with_name("lib_{module}") / "helper.py")
+helper = module_from_spec(spec)
+spec.loader.exec_module(helper)
+SCORE = helper.SCORE
+"""
+ADDED = """
+import os, site, sys
+from site import addsitedir as add
+from sys import path as own
+library = os.path.join(os.path.dirname(__file__), "lib_{module}")
+%s
+from own_{module} import SCORE
+"""
 IMPORTED = {
     "package": ("{module}/models.py", AROUND, "{module}/__init__.py"),
     "outer package": ("{module}/inner/models.py", AROUND, "{module}/__init__.py"),
     "by name": ("{module}.py", BY_NAME, "helper_{module}.py"),
     "by name in a package": ("{module}/models.py", RENAMED, "{module}/part.py"),
+    "by file": ("{module}.py", FROM_FILE, "lib_{module}/helper.py"),
+    "imported search path": ("{module}.py", ADDED % "own.insert(0, library)", "lib_{module}/own_{module}.py"),
+    "renamed search path": ("{module}.py", ADDED % "it = sys.path; it += [library]", "lib_{module}/own_{module}.py"),
+    "site directory": ("{module}.py", ADDED % "add(library)", "lib_{module}/own_{module}.py"),
 }
 """For each way to import a module: the file of the family, a line in it, and the file of the module."""
 
@@ -217,6 +237,7 @@ def test_the_hash_covers_what_a_module_imports(way: str, workplace: Path, module
     file, imports, other = (text.format(module=module) for text in IMPORTED[way])
     (workplace / file).parent.mkdir(parents=True, exist_ok=True)
     (workplace / file).write_text(MODEL.format(score="SCORE", version=1, first="pass", imports=imports))
+    (workplace / other).parent.mkdir(exist_ok=True)
     (workplace / other).write_text(SCORE)
     space = workplace / "board.yaml"
     name = file.removesuffix(".py").replace("/", ".")
@@ -225,6 +246,30 @@ def test_the_hash_covers_what_a_module_imports(way: str, workplace: Path, module
     assert load_space(str(space)).source == before
     (workplace / other).write_text(OTHER)
     assert load_space(str(space)).source != before
+
+
+OUTSIDE = {
+    "a folder above": "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'shared'))",
+    "a computed folder": "[sys.path.insert(0, str(one)) for one in pathlib.Path(__file__).parents[1].glob('sh*d')]",
+}
+
+
+@pytest.mark.parametrize("how", OUTSIDE)
+def test_code_that_is_not_hashed_is_named(
+    how: str, workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (workplace / "shared").mkdir()
+    (workplace / "shared" / f"helper_{module}.py").write_text(SCORE)
+    imports = f"import os, pathlib, sys; {OUTSIDE[how]}; from helper_{module} import SCORE"
+    load_space(str(write(workplace / "models", module, score="SCORE", imports=imports)))
+    helper = workplace / "shared" / f"helper_{module}.py"
+    assert caplog.messages == [
+        f"{module} also runs {helper}. Runs are reused even if these files change. Import them from the folder of "
+        f"{module}, or raise its `version` when they change."
+    ]
+    load_space(str(write(workplace / "others", f"{module}_alone")))
+    assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize("linked", ["module", "package"])
@@ -371,17 +416,50 @@ def test_an_attribute_of_a_class_in_a_notebook_is_hashed(monkeypatch: pytest.Mon
     assert len({first, *others}) == 3
 
 
+PARTS = {
+    "a property": ("@property\n    def rate(self):\n        return 1", "return 2"),
+    "a static method": ("@staticmethod\n    def rate():\n        return 1", "return 2"),
+    "a class method": ("@classmethod\n    def rate(cls):\n        return 1", "return 2"),
+    "only an attribute": ("rate = (1, {'a': [2.5, 'return 1']})", "return 2"),
+}
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_a_class_in_a_notebook_is_hashed(
+    part: str, has_source: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some notebooks do not keep the source of their cells."""
+    text, new = PARTS[part]
+    cell = f"class Board:\n    {text}\n"
+    if not has_source:
+        monkeypatch.setattr(linecache, "getlines", lambda *_: [])
+    first = hash_of_cell("<cell 1>", cell, monkeypatch)
+    assert len(first) == 16
+    assert hash_of_cell("<cell 2>", cell, monkeypatch) == first
+    assert hash_of_cell("<cell 3>", cell.replace("return 1", new), monkeypatch) != first
+
+
+def test_a_base_and_a_later_assignment_count_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "class Base:\n    rate = 1\n\n\nclass Board(Base):\n    pass\n"
+    first = hash_of_cell("<cell 1>", cell, monkeypatch)
+    assert hash_of_cell("<cell 2>", cell.replace("1", "2"), monkeypatch) != first
+    assert hash_of_cell("<cell 1>", cell, monkeypatch) == first
+    sys.modules["board_cells"].Board.rate = 2
+    assert source_hash("board_cells:Board") != first
+
+
 def test_a_changed_file_deletes_nothing_behind_a_link(workplace: Path, module: str) -> None:
     """Python itself finds the module, as in a notebook, and reads its compiled file."""
     code = f"""
-import importlib, importlib.util, pathlib, sys
+import pathlib, py_compile, sys
 from trainables.contract.sources import reload_changed
 sys.path.insert(0, {str(workplace)!r})
 sys.dont_write_bytecode = False
 import {module}
 sys.dont_write_bytecode = True
 reload_changed({module!r})
-compiled = pathlib.Path(importlib.util.cache_from_source({module}.__file__))
+compiled = pathlib.Path(py_compile.compile({module}.__file__))
 compiled.parent.rename("others")
 compiled.parent.symlink_to("others", target_is_directory=True)
 pathlib.Path({module}.__file__).write_text("SCORE = 22\\n")
@@ -390,6 +468,46 @@ print({module}.SCORE, compiled.exists())
 """
     (workplace / f"{module}.py").write_text("SCORE = 1\n")
     assert process([sys.executable, "-c", code], cwd=workplace).succeeded().split() == ["22", "True"]
+
+
+EARLIER = {
+    "changed": "pathlib.Path('helper.py').write_text('SCORE = 0.7')",
+    "replaced by an older file": "os.utime('other.py', (1, 1)); os.replace('other.py', 'helper.py')",
+}
+
+
+@pytest.mark.parametrize("how", EARLIER)
+@pytest.mark.parametrize("imported", ["helper", "module"])
+def test_code_that_was_imported_before_this_program_and_then_changed(
+    how: str, imported: str, workplace: Path, module: str
+) -> None:
+    """Another process then reuses the runs under the hash of the new code."""
+    (workplace / "helper.py").write_text("SCORE = 0.9")
+    (workplace / "other.py").write_text("SCORE = 0.7")
+    space = write(workplace, module, score="helper.SCORE", imports="import helper")
+    first = "helper" if imported == "helper" else module
+    code = f"""
+import os, pathlib, sys
+sys.path.insert(0, {str(workplace)!r})
+import {first}
+{EARLIER[how]}
+import orchestrator as o
+print(set(o.run({str(space)!r}, engine="local", record="jsonl", quiet=True).runs["accuracy"]))
+"""
+    if imported == "module":  # It reads trainables, so the program was imported before the change.
+        assert "from trainables" in (workplace / f"{module}.py").read_text()
+    assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
+
+
+def test_a_file_that_changes_while_it_is_imported_is_imported_again(workplace: Path, module: str) -> None:
+    """The import takes a while, and the user saves the file in the meantime."""
+    changes = "import pathlib; here = pathlib.Path(__file__); here.write_text(here.read_text().replace('0.9', '0.7'))"
+    space = write(workplace, module, score="0.9", imports=changes)
+    code = f"""
+import orchestrator as o
+print(set(o.run({str(space)!r}, engine="local", record="jsonl", quiet=True).runs["accuracy"]))
+"""
+    assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
 
 
 def test_a_notebook_that_imported_the_module_first(workplace: Path, module: str) -> None:

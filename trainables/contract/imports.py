@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from posixpath import normpath
@@ -17,8 +17,10 @@ NAMES_OF_CALL = ("name", "mod_name")
 """Parameters of these functions for the name."""
 DOTTED = re.compile(r"\.*[^\W\d]\w*([.:][^\W\d]\w*)+|\.+[^\W\d]\w*")
 """Pattern of a text that could be the name of a module in a package, or of a function or class in it."""
-FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "run_path": 0}
+FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "load_source": 1, "run_path": 0}
 """Functions that import a file by its path, with the position of the path."""
+ADDS_FOLDER = frozenset({"addsitedir"})
+"""Functions that add a folder to Python's search path."""
 ADDING = frozenset({"append", "extend", "insert"})
 """Methods that add to a list."""
 EXPORTS = "__all__"
@@ -80,7 +82,7 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
 
 def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
     """Yield the modules that statements and calls of a file name. ``own`` has its ``__name__`` and ``__package__``."""
-    functions = {*IMPORTING, *_other_names(tree)}
+    functions = _names_of(tree, IMPORTING).keys()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -92,14 +94,16 @@ def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]
             yield _name_of_call(node, own)
 
 
-def _other_names(tree: ast.AST) -> Iterator[str]:
-    """Yield other names that a file gives to the functions in :data:`IMPORTING`."""
+def _names_of(tree: ast.AST, originals: Collection[str]) -> dict[str, str]:
+    """Return the names that a file uses for functions or lists, each with its original name."""
+    names = {original: original for original in originals}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            yield from (alias.asname for alias in node.names if alias.name in IMPORTING and alias.asname)
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname and alias.name in originals}
     for targets, value in _assignments(tree):
-        if _last_name(value) in IMPORTING:
-            yield from map(_last_name, targets)
+        if (original := _last_name(value)) in originals:
+            names |= {name: original for name in map(_last_name, targets) if name}
+    return names
 
 
 def _assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
@@ -119,7 +123,7 @@ def _last_name(value: ast.AST) -> str:
 
 def _packages_of_computed_names(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
     """Yield the packages before the computed part of the names that calls import."""
-    functions = {*IMPORTING, *_other_names(tree)}
+    functions = _names_of(tree, IMPORTING).keys()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _last_name(node.func) in functions:
             names = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in NAMES_OF_CALL)]
@@ -189,8 +193,10 @@ def _listed(tree: ast.AST) -> Iterator[str]:
 def _imported_paths(tree: ast.AST) -> Iterator[str]:
     """Yield the paths of the files that calls import."""
     known = _values_of_names(tree)
+    functions = _names_of(tree, FROM_A_FILE)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (position := FROM_A_FILE.get(_last_name(node.func))) is not None:
+        if isinstance(node, ast.Call) and (function := functions.get(_last_name(node.func))) is not None:
+            position = FROM_A_FILE[function]
             keywords = [keyword.value for keyword in node.keywords if keyword.arg in ("location", "path", "path_name")]
             path = _path_in([*node.args[position : position + 1], *keywords], known)
             if path.endswith(".py"):
@@ -200,21 +206,36 @@ def _imported_paths(tree: ast.AST) -> Iterator[str]:
 def _added_folders(tree: ast.AST) -> Iterator[str]:
     """Yield the folders that a file adds to Python's search path."""
     known = _values_of_names(tree)
+    lists = set(_names_of_search_path(tree))
+    functions = _names_of(tree, ADDS_FOLDER).keys()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _adds_to_search_path(node.func):
+        if isinstance(node, ast.Call) and (_adds_to(node.func, lists) or _last_name(node.func) in functions):
             yield from (_path_in([value], known) for value in _elements(node.args[-1:]))
     for targets, value in _assignments(tree):
-        if any(_is_search_path(target) for target in targets):
+        if any(_is_search_path(target, lists) for target in targets):
             yield from (_path_in([element], known) for element in _elements([value]))
 
 
-def _adds_to_search_path(function: ast.expr) -> bool:
-    return isinstance(function, ast.Attribute) and function.attr in ADDING and _is_search_path(function.value)
+def _names_of_search_path(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a file gives to ``sys.path``, or to the search path of its own package."""
+    yield "__path__"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "sys":
+            yield from (alias.asname or alias.name for alias in node.names if alias.name == "path")
+    for targets, value in _assignments(tree):
+        if _is_search_path(value, set()):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _is_search_path(value: ast.expr) -> bool:
-    """Return True for ``sys.path`` and a slice of it."""
+def _adds_to(function: ast.expr, lists: Collection[str]) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr in ADDING and _is_search_path(function.value, lists)
+
+
+def _is_search_path(value: ast.expr, lists: Collection[str]) -> bool:
+    """Return True for ``sys.path`` or another name of it in ``lists``, and for a slice of it."""
     whole = value.value if isinstance(value, ast.Subscript) else value
+    if isinstance(whole, ast.Name):
+        return whole.id in lists
     return isinstance(whole, ast.Attribute) and whole.attr == "path" and _last_name(whole.value) == "sys"
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +31,7 @@ from trainables.contract.finder import (
     place_module,
     top_name,
 )
-from trainables.contract.user_modules import folder_of, own_modules
+from trainables.contract.user_modules import file_of, files_of, folder_of, own_modules
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ PROGRAM = str(Path(__file__).resolve().parents[2])
 """Folder of this project's packages."""
 BUILT_IN = "built-in"
 """Text for the place of a module of Python itself that has no file."""
+MOST_NAMED = 3
+"""Maximum number of files that a warning names."""
 
 _offered: list[str] = []
 """Folders of the search space that was opened last, the nearest first."""
@@ -80,13 +82,36 @@ def import_code(module_name: str) -> ModuleType:
         Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
-    if module_name not in sys.modules:
+    earlier = frozenset(sys.modules)
+    if module_name not in earlier:
         importlib.invalidate_caches()  # It may just have been written.
     module = importlib.import_module(module_name)
+    _warn_of_unknown_files(module_name, earlier)
     folder = folder_of(module_name)
     if folder and module_name != MAIN:
         _serve([Path(folder)], module_name)  # Without this, another process may not find the module.
     return module
+
+
+def _warn_of_unknown_files(module_name: str, earlier: Collection[str]) -> None:
+    """Warn of files that an import of a module ran, but that do not count as its code.
+
+    For example, the module put a folder outside its own on Python's search path.
+
+    Args:
+        module_name: The module, which has just been imported.
+        earlier: Names of the modules that had been imported before.
+    """
+    known = {file.resolve() for file in files_of(module_name).values()}
+    imported = [name for name in sys.modules.keys() - earlier if is_outside(name)]
+    files = [file_of(name) for name in imported if top_name(name) not in sys.stdlib_module_names]
+    own = {file.resolve() for file in files if file is not None and not is_installed(file.parent)}
+    if unknown := sorted(map(str, own - known)):
+        more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+        log.warning(
+            f"{module_name} also runs {', '.join(unknown[:MOST_NAMED])}{more}. Runs are reused even if these files "
+            f"change. Import them from the folder of {module_name}, or raise its `version` when they change."
+        )
 
 
 def find_offered(module_name: str) -> None:

@@ -16,7 +16,7 @@ from trainables.contract.simple import FLOPS_PER_PARAMETER, GUESSED_BATCH
 from trainables.contract.sources import DIGITS
 from trainables.contract.words import Words
 from trainables.script import placeholders
-from trainables.script.code import code_hash
+from trainables.script.code import code_hash, knows_code
 from trainables.script.learner import ScriptLearner
 from trainables.script.options import ScriptOptions
 from trainables.script.placeholders import COMMON_PLACEHOLDERS
@@ -110,6 +110,11 @@ class ScriptFamily(Family):
             warnings.append(
                 "The search space does not give `floor`, the accuracy of the best constant answer, so it is taken as "
                 "0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
+            )
+        if not knows_code(self.options):
+            warnings.append(
+                "No file of the script is known, so its runs are reused even if its code changes. List its files under "
+                "`script: code`, or a file that changes with them, such as a lock file."
             )
         if not self.options.seeded:
             warnings.append("The script takes no seed, so the two runs of a pair do not share their data.")

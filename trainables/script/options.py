@@ -47,7 +47,8 @@ class ScriptOptions:
     parameters: str = ""
     """Key of a JSON line with the number of trainable parameters."""
     code: tuple[str, ...] = ()
-    """Files whose hash is part of each run's key, by default the files in ``command``."""
+    """Files whose hash is part of each run's key. By default the files that ``command`` names, its modules after
+    ``-m``, and what they import from their own folders."""
     seeded: bool = True
     """False if the program takes no seed: equal runs then differ by chance."""
     environment: Mapping[str, str] = field(default_factory=dict)

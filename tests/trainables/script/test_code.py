@@ -1,0 +1,103 @@
+"""The code of a script: which files a command names, and that a change of each changes the keys of its runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training_scripts import script_spec, written_space
+from trainables.contract.settings import SettingsError
+from trainables.script.code import code_files, code_hash, knows_code
+from trainables.script.options import ScriptOptions
+
+FILES = {
+    "project/train.py": "import model\n",
+    "project/model.py": "RATE = 1\n",
+    "project/unused.py": "",
+    "project/package/__init__.py": "",
+    "project/package/__main__.py": "from . import inner\n",
+    "project/package/inner.py": "",
+    "lib/other.py": "import near\n",
+    "lib/near.py": "",
+}
+COMMANDS = {
+    "train.py": ("python train.py", {"model.py", "train.py"}),
+    "a path above": ("python ../lib/other.py", {"../lib/near.py", "../lib/other.py"}),
+    "an absolute path": ("python {root}/lib/other.py", {"{root}/lib/near.py", "{root}/lib/other.py"}),
+    "a module": ("python -m train", {"model.py", "train.py"}),
+    "a package": ("python -m package", {"package/__init__.py", "package/__main__.py", "package/inner.py"}),
+    "a launcher": ("torchrun --nproc 2 -m train", {"model.py", "train.py"}),
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def options(place: Path, *command: str, directory: str = "project") -> ScriptOptions:
+    return ScriptOptions(command, str(place / directory), metrics={"step": "s", "accuracy": "a"})
+
+
+@pytest.mark.parametrize("in_a_shell", [False, True])
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_the_files_of_a_command_are_hashed(kind: str, in_a_shell: bool, place: Path) -> None:
+    text, named = COMMANDS[kind]
+    text = text.format(root=place)
+    script = options(place, *(["bash", "-c", f"exec {text} {{size}}"] if in_a_shell else text.split()))
+    files = {name.format(root=place) for name in named}
+    assert set(code_files(script)) == files
+    assert knows_code(script)
+    hashes = {code_hash(script)}
+    for name in files:
+        with (place / "project" / name).open("a") as file:
+            file.write("RATE = 2\n")
+        hashes.add(code_hash(script))
+    assert len(hashes) == 1 + len(files)
+
+
+@pytest.mark.parametrize("command", [("python", "-m", "json.tool"), ("true", "{size}"), ("bash", "-c", "cd x; 'y")])
+def test_without_known_code_the_directory_counts_and_a_warning_says_so(command: tuple[str, ...], place: Path) -> None:
+    script = options(place, *command)
+    assert not knows_code(script)
+    assert code_files(script) == []
+    assert code_hash(script) != code_hash(options(place, *command, directory="lib"))
+    family = script_spec(place / "space", script={"command": list(command), "code": None}).make_family()
+    assert "No file of the script is known, so its runs are reused even if its code changes." in family.warnings([8])[0]
+
+
+def test_an_interpreter_is_not_the_code_but_the_text_that_it_runs_is(place: Path) -> None:
+    assert not knows_code(options(place, sys.executable, "-m", "json.tool"))
+    assert knows_code(options(place, sys.executable, "-c", "print(1)"))
+    (place / "project" / "python3.11").symlink_to(sys.executable)
+    assert not knows_code(options(place, "./python3.11", "-m", "json.tool"))
+
+
+def test_data_outside_the_directory_are_not_code(place: Path) -> None:
+    (place / "data.txt").write_bytes(b"0" * (1 << 20) + b"0")
+    (place / "data.bin").write_bytes(b"\0")
+    (place / "config.toml").write_text("rate = 1\n")
+    names = [str(place / name) for name in ("data.txt", "data.bin", "config.toml")]
+    assert code_files(options(place, "python", "train.py", *names)) == [names[2], "model.py", "train.py"]
+
+
+def test_two_projects_with_equal_commands_have_different_keys(place: Path) -> None:
+    spaces = {}
+    for name in ("one", "two"):
+        command = {"command": [sys.executable, "-m", "train", "{size}"], "code": None}
+        spaces[name] = script_spec(place / name, f"NAME = {name!r}\n", script=command)
+    hashes = {spec.make_family().options.code_hash for spec in spaces.values()}  # type: ignore[attr-defined]
+    assert len(hashes) == 2
+
+
+def test_a_package_with_too_many_modules_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainables.contract.user_modules.MOST_MODULES", 1)
+    (place / "project" / "train.py").write_text("import package\n")
+    with pytest.raises(SettingsError, match="has more than 1 modules"):
+        code_files(options(place, "python", "train.py"))
+    written_space(place / "space")
