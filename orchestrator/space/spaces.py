@@ -210,10 +210,11 @@ def _values_of(text: str, source: str) -> Values:
 def _check_code(path: Path, data: object) -> None:
     """Check the code that a file names.
 
-    The file of a sweep in a home is data. It may only name code that every reader of the home may import. Raises
-    ``UserError`` for other code, and for values that would be merged after this check.
+    The file of a sweep in a home is data, also through a link to it. It may only name code that every reader of the
+    home may import. Raises ``UserError`` for other code, and for values that would be merged after this check.
     """
-    if not is_in_sweep(path.parent):
+    place = next((one for one in (path, path.resolve()) if is_in_sweep(one.parent)), None)
+    if place is None:
         return
     values = data if isinstance(data, dict) else {}
     for key in MERGED:  # A sweep writes its values with its profile and variant already merged.
@@ -221,7 +222,7 @@ def _check_code(path: Path, data: object) -> None:
             raise UserError(f"{path} is the file of a sweep, which cannot have `{key}`: copy it out of the home")
     try:
         check_script(values)
-        import_named(named_code(values), path.parents[min(2, len(path.parents) - 1)])
+        import_named(named_code(values), place.parents[min(2, len(place.parents) - 1)])
     except UntrustedCodeError as error:
         raise UserError(f"{path}: {error}") from error
 

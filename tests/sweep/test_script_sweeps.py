@@ -208,6 +208,21 @@ def swept_by_another_user(
     return only_sweep(tmp_path / "results")
 
 
+@pytest.mark.parametrize("linked", ["file", "directory"])
+def test_a_link_to_a_file_of_a_sweep_starts_no_script(
+    linked: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = swept_by_another_user(run, tmp_path, tmp_path_factory, monkeypatch).spec
+    link = tmp_path / "link.yaml"
+    if linked == "file":
+        link.symlink_to(space)
+    else:
+        link = tmp_path / "mine" / space.name
+        link.parent.symlink_to(space.parent)
+    assert "you have never run this script" in run("run", link, "--engine=local", "--home=other").refused()
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize("place", ["profiles", "variants"])
 def test_a_file_of_a_sweep_cannot_have_its_script_below_a_profile(
     place: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
