@@ -24,7 +24,7 @@ def test_a_mix_with_much_smaller_models_is_claimed(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("aim", ["decide", "locate"])
+@pytest.mark.parametrize("aim", ["decide", pytest.param("locate", marks=pytest.mark.night)])
 def test_curves_with_the_same_80_percent_point_seldom_end_in_fewer_parameters(aim: str) -> None:
     sweeps = [play(aim, 2, None, "slopes 3 and 12, the same 80% point", key) for key in range(30)]
     assert np.mean([sweep.decided is Direction.MIX_AHEAD for sweep in sweeps]) > 0.5  # It is learned more often at 12.

@@ -72,7 +72,14 @@ def hidden(home: Home, kind: str) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["some runs", "every run", "one file"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "some runs",
+        pytest.param("every run", marks=pytest.mark.night),
+        pytest.param("one file", marks=pytest.mark.night),
+    ],
+)
 def test_runs_that_cannot_be_read_are_said_and_kept(sweep: Sweep, kind: str, tmp_path: Path) -> None:
     home, before = sweep.files.home, content(sweep.files.home)
     paths = hidden(home, kind)
@@ -101,7 +108,9 @@ def test_runs_that_cannot_be_read_are_said_and_kept(sweep: Sweep, kind: str, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sweeps", "sweep", "lock"])
+@pytest.mark.parametrize(
+    "kind", ["sweep", pytest.param("sweeps", marks=pytest.mark.night), pytest.param("lock", marks=pytest.mark.night)]
+)
 def test_sweeps_that_cannot_be_read_are_not_missing(sweep: Sweep, kind: str, tmp_path: Path) -> None:
     files, home = sweep.files, sweep.files.home
     path = {"sweeps": home.root / "sweeps", "sweep": files.directory, "lock": files.directory / "driver.lock"}[kind]

@@ -197,7 +197,7 @@ MISSING = ("msvcrt", "_winapi", "cython", "org", "winreg", "backports", "brotli"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [".", "sweeps"])
+@pytest.mark.parametrize("place", [".", pytest.param("sweeps", marks=pytest.mark.night)])
 def test_files_in_a_home_are_not_imported_if_it_is_the_working_directory(place: str, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     write_sweep(home)
@@ -322,7 +322,7 @@ def test_places_that_others_can_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
-@pytest.mark.parametrize("mode", [0o755, 0o1755])
+@pytest.mark.parametrize("mode", [0o755, pytest.param(0o1755, marks=pytest.mark.night)])
 def test_a_folder_of_another_user_is_not_imported_from(mode: int, foreign: Path, tmp_path: Path) -> None:
     """Its owner can change it at any time."""
     [sweep_id] = Home(foreign / "results").sweep_ids()
@@ -362,7 +362,15 @@ def test_a_report_of_a_sweep_that_cannot_be_read_is_named(tmp_path: Path) -> Non
     assert str(ROOT) not in sys.path[-1:]
 
 
-@pytest.mark.parametrize("key", ["family", "probes", "like", "variants"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "family",
+        pytest.param("probes", marks=pytest.mark.night),
+        "like",
+        pytest.param("variants", marks=pytest.mark.night),
+    ],
+)
 def test_a_file_of_a_sweep_cannot_name_code_below_a_profile(key: str, foreign: Path, tmp_path: Path) -> None:
     """A profile is merged later than the top level, which is checked."""
     [sweep_id] = Home(foreign / "results").sweep_ids()
@@ -409,7 +417,7 @@ def leave_optional(folder: Path, marker: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["folder of the space", "working directory"])
+@pytest.mark.parametrize("place", ["folder of the space", pytest.param("working directory", marks=pytest.mark.night)])
 def test_a_space_without_code_finds_none_next_to_it(place: str, tmp_path: Path) -> None:
     """Other users can leave modules in a folder that all can write, such as /tmp."""
     (tmp_path / "one").mkdir()
@@ -433,7 +441,9 @@ def test_the_file_of_a_foreign_sweep_opens_no_folder_around_its_home(tmp_path: P
     assert not (tmp_path / "marker").exists()
 
 
-@pytest.mark.parametrize("words", [["plan", "board.yaml"], ["check-family", "my_models:Board"]])
+@pytest.mark.parametrize(
+    "words", [["plan", "board.yaml"], pytest.param(["check-family", "my_models:Board"], marks=pytest.mark.night)]
+)
 def test_code_in_a_folder_that_all_can_write_is_not_imported(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "board.yaml").write_text(BOARD)
     (tmp_path / "my_models.py").write_text(MODELS)
@@ -467,7 +477,7 @@ def planted(module: Path, marker: Path) -> None:
     path.write_bytes(importlib.util.MAGIC_NUMBER + bytes(4) + stamp + marshal.dumps(code))
 
 
-@pytest.mark.parametrize("linked", ["module", "package"])
+@pytest.mark.parametrize("linked", ["module", pytest.param("package", marks=pytest.mark.night)])
 def test_a_link_in_a_trusted_folder_leads_to_no_code_of_others(linked: str, foreign: Path, tmp_path: Path) -> None:
     [sweep_id] = Home(foreign / "results").sweep_ids()
     named(foreign / "results" / "sweeps" / sweep_id, "trusted", folder=str(foreign))
@@ -491,7 +501,14 @@ def test_a_link_in_a_trusted_folder_leads_to_no_code_of_others(linked: str, fore
     assert (tmp_path / "marker").exists()
 
 
-@pytest.mark.parametrize("left", ["helper", "compiled", "compiled helper"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        "helper",
+        pytest.param("compiled", marks=pytest.mark.night),
+        pytest.param("compiled helper", marks=pytest.mark.night),
+    ],
+)
 def test_what_a_trusted_module_imports_is_not_of_others_either(left: str, foreign: Path, tmp_path: Path) -> None:
     [sweep_id] = Home(foreign / "results").sweep_ids()
     named(foreign / "results" / "sweeps" / sweep_id, "trusted", folder=str(foreign))

@@ -562,8 +562,12 @@ def test_other_code_that_trains_at_the_same_time(code: str, tmp_path: Path) -> N
 IN_WORKER = "'default_worker' in ' '.join(sys.orig_argv)"
 WORKERS = [
     (f"version = 1 + ({IN_WORKER})", "has version 2, but the process that started the sweep has 1"),
-    (f"version = 1 / (not {IN_WORKER})", "cannot use the sweep: family: family .* ZeroDivisionError"),
-    (f"name = str({IN_WORKER})", "computes different run keys than the process"),
+    pytest.param(
+        f"version = 1 / (not {IN_WORKER})",
+        "cannot use the sweep: family: family .* ZeroDivisionError",
+        marks=pytest.mark.night,
+    ),
+    pytest.param(f"name = str({IN_WORKER})", "computes different run keys than the process", marks=pytest.mark.night),
 ]
 """Lines of a class that differ between the driver and Ray's workers, as an edited file or another copy would."""
 
