@@ -89,7 +89,7 @@ def test_a_shared_baseline_keeps_the_error(shape: str, slots: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slots", [16, 64])
+@pytest.mark.parametrize("slots", [16, pytest.param(64, marks=pytest.mark.night)])
 def test_runs_stopped_by_one_decision_keep_the_error_of_the_others(slots: int) -> None:
     """One mix learns more often, and its decision stops runs, also of the baseline. The others equal the baseline."""
     sizes = (8, 10, 12, 14, 16, 20, 24)

@@ -122,7 +122,7 @@ def test_columns_of_zero_print_the_same(words: tuple[str, ...]) -> None:
     "variables",
     [
         {"PYTHONIOENCODING": "latin-1"},
-        {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.night),
         {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],
 )
@@ -144,7 +144,7 @@ def test_a_question_that_the_terminal_cannot_show_is_escaped(variables: dict[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["variable", "option"])
+@pytest.mark.parametrize("how", ["variable", pytest.param("option", marks=pytest.mark.night)])
 def test_warnings_as_errors_lose_no_records(how: str, tmp_path: Path) -> None:
     (tmp_path / "space.yaml").write_text(spec(sizes=[8, 16], seeds=1).to_yaml())
     command = line("run", tmp_path / "space.yaml", "--engine=local", "--home", tmp_path / "home")
