@@ -137,6 +137,8 @@ def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, cha
         (_set("pairs", 0, to=["add+prod", "add", 16, 16]), "pairs[0]"),
         (_set("stopped", to=["prod"]), "unknown mix 'prod' in stopped"),
         (_set("space", "sizes", to=[64, 16]), "space: sizes: sizes must be ascending"),
+        (_set("space", "mixes", 1, to={"name": "z", "phases": [{"mix": "add"}] * 1500}), "z: there are 1,500 phases"),
+        (_set("space", "mixes", 1, to="add+prod x1e308"), "the budget of add+prod x1e+308 is 1e+308; it must be"),
         (_set("space", "probes", to=["os:system"]), "space.probes does not belong"),
         (_set("space", "resources", to={"scratch": "/"}), "space.resources does not belong"),
         (_set("sweep", to="\x1b[2Jagrees"), "control characters"),
