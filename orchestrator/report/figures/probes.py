@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from orchestrator.home.run_files import DAMAGED_ARRAYS, read_arrays
+from orchestrator.home.array_files import DAMAGED_ARRAYS
+from orchestrator.home.run_files import read_arrays
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import size_span, styles_of
