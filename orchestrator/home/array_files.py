@@ -75,7 +75,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
                 return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
         # For a file that was cut off or overwritten, and for a zip file of a later version.
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise ValueError(f"{path.name}: {error}") from error
+            raise ValueError(f"{path.name}: {error!s:.200}") from error
         except ValueError as error:
             raise ValueError(f"{path.name} {error}") from error
 

@@ -24,7 +24,7 @@ from orchestrator.system.errors import exception_line
 from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
-from trainables.probes.base import RESULT_NAME, Probe
+from trainables.probes.base import LARGEST_NUMBER, RESULT_NAME, Probe
 
 OUTCOME = "outcome.json"
 """File with the outcome of a run."""
@@ -183,8 +183,11 @@ def read_results(directory: Path) -> dict[str, ProbeResult]:
     for path in _own_files(directory, "json"):
         try:
             result = typed(ProbeResult, read_json(path))
-            if not all(RESULT_NAME.fullmatch(name) and math.isfinite(value) for name, value in result.numbers.items()):
-                raise ValueError("a number is infinite or has no usable name")
+            # For a NaN, the comparison is false.
+            if not all(abs(value) <= LARGEST_NUMBER for value in result.numbers.values()):
+                raise ValueError(f"a number is not from {-LARGEST_NUMBER:g} to {LARGEST_NUMBER:g}")
+            if not all(map(RESULT_NAME.fullmatch, result.numbers)):
+                raise ValueError("a number has no usable name")
             results[path.stem] = replace(result, name=path.stem)
         except (ValueError, OSError) as error:
             results[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error}")

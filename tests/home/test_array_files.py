@@ -115,7 +115,7 @@ def test_a_file_that_numpy_would_not_write_is_damaged(
     with pytest.raises(ValueError, match=r"^arrays\.npz") as refused:
         read_npz(tmp_path / ARRAYS)
     assert reason in str(refused.value)
-    assert similarity_of(tmp_path) is None
+    assert similarity_of(tmp_path) == f"are damaged ({refused.value})"
     assert f"The arrays in {tmp_path} are damaged" in caplog.text
     assert time.process_time() - begun < 2
 
