@@ -184,7 +184,12 @@ class SweepSpec(WrittenSpec):
 
     def baseline_of(self, mix: Arm) -> Arm:
         """Return the baseline of a mix: the first mix of its recipe."""
-        return next(other for other in self.mixes if other.recipe == mix.recipe)
+        return self._baselines[mix.recipe]
+
+    @cached_property
+    def _baselines(self) -> dict[str, Arm]:
+        """The baseline of each recipe. A sweep may have thousands of mixes, and most readers ask for each one's."""
+        return {mix.recipe: mix for mix in reversed(self.mixes)}
 
     @property
     def size_axis(self) -> str:

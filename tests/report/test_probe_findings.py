@@ -75,7 +75,7 @@ def test_failures_and_runs_without_probes_are_reported(probed: StoredSweep) -> N
 
 def test_a_page_draws_some_numbers_of_a_probe_with_many_and_names_the_rest(probed: StoredSweep) -> None:
     for run in probed.runs:
-        leave(run, **{f"n{number:03}": float(number) for number in range(300)})
+        leave(run, "", **{f"n{number:03}": float(number) for number in range(300)})
         write_result(run.directory, ProbeResult("components", 1, {"first": 0.5}), {})
     drawn, notes = drawn_points(probe_points(probed.runs))
     assert {probe: len(numbers) for probe, numbers in drawn.items()} == {"components": 1, "similarity": 59}
@@ -92,7 +92,7 @@ def test_a_page_draws_some_numbers_of_a_probe_with_many_and_names_the_rest(probe
 
 
 def test_all_numbers_are_drawn_if_there_is_room(probed: StoredSweep) -> None:
-    leave(probed.runs[0], **{f"n{number}": float(number) for number in range(60)})
+    leave(probed.runs[0], "", **{f"n{number}": float(number) for number in range(60)})
     points = probe_points(probed.runs)
     assert drawn_points(points) == (points, [])
 

@@ -45,7 +45,7 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ),
         (
             f"recipes={{{', '.join(f'r{number}: {{}}' for number in range(6_000))}}}",
-            "2 mixes under 6,000 recipes are more than 10,000 together",
+            "2 mixes under 6,000 recipes are more than 2,000 together",
         ),
         (
             f"mixes=[add, {{name: p, phases: [{', '.join(['{mix: add}'] * 1500)}]}}]",

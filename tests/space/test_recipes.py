@@ -3,6 +3,7 @@ named."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -33,6 +34,20 @@ def test_every_mix_occurs_once_per_recipe_and_is_compared_within_it() -> None:
     assert [mix.name for mix in original.mixes] == ["add @ slow", "add+prod @ slow", "add @ fast", "add+prod @ fast"]
     assert [original.baseline_of(mix).name for mix in original.mixes] == ["add @ slow"] * 2 + ["add @ fast"] * 2
     assert original.plain_mixes == ("add", "add+prod")
+
+
+def test_the_time_for_an_answer_grows_with_the_number_of_mixes_and_not_faster() -> None:
+    begun = time.process_time()
+    mixes = ["add", *(f"add:{weight}+prod" for weight in range(2, 500))]
+    recipes = {f"r{number}": {"settings": {"haste": 1.0 + number}} for number in range(4)}
+    large = spec(mixes=mixes, recipes=recipes, sizes=[8], seeds=1)
+    baselines = {mix.name: large.baseline_of(mix).name for mix in large.mixes}
+    assert len(baselines) == 1_996
+    assert baselines["add:499+prod:1 @ r3"] == "add @ r3"
+    read = answer(large, [])
+    assert [mix.mix for mix in read.mixes if read.baseline_of(mix).mix != baselines[mix.mix]] == []
+    assert [mix.mix for mix in read.under("r2").mixes] == [mix.plain_name for mix in large.mixes if mix.recipe == "r2"]
+    assert time.process_time() - begun < 6
 
 
 def test_a_run_under_a_recipe_equals_the_run_of_a_space_with_its_settings() -> None:
