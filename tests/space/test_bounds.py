@@ -72,6 +72,13 @@ def test_absurd_values_are_refused_at_once(override: str, expected: str) -> None
     assert time.monotonic() - begun < 5
 
 
+def test_mixes_under_all_recipes_are_limited_together() -> None:
+    recipes = ", ".join(f"r{number}: {{training: {{weight_decay: 0.{number + 1}}}}}" for number in range(20))
+    mixes = ", ".join(f"add:{weight}+prod" for weight in range(2, 102))
+    with pytest.raises(UserError, match="101 mixes under 20 recipes are more than 2,000 together"):
+        load_space("add_vs_add_prod", "smoke", [f"recipes={{{recipes}}}", f"mixes=[add, {mixes}]"], LAPTOP)
+
+
 def test_every_phase_counts_as_a_run() -> None:
     phases = ", ".join(["{mix: add}"] * 40)
     with pytest.raises(UserError) as refused:
