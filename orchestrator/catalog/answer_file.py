@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -53,6 +53,11 @@ LONGEST_FILE_TEXT = 2_000
 """Maximum number of characters of a text in a file."""
 MOST_FILE_RUNS = 10_000
 """Maximum number of runs in a file."""
+MOST_FILE_SCORES = 5_000
+"""Maximum number of different scores in a file, counted for each task of a mix and each size. Each takes 4 ms to
+check."""
+MOST_FILE_TRANSITIONS = 1_000
+"""Maximum number of transitions in a file: the tasks of mixes that have runs. Each takes 15 ms to estimate."""
 OMITTED_KEYS = ("resources", "probes", "record", "profile_reason", "along")
 """Keys of the search space that do not affect outcomes, and could name paths, machines or code."""
 NUMBER_TOLERANCE = 5e-3
@@ -189,7 +194,8 @@ def answer_text(stored: StoredSweep) -> str:
         "runs": runs,
         "claims": claims_of(stored.answer).model_dump(),
     }
-    if flaw := next(_flaws(content), ""):
+    scores = ((run.config.label, run.config.size, run.outcome.accuracy) for run in stored.runs)
+    if flaw := next(_flaws(content), "") or _excess(scores):
         raise UserError(f"the answer of {stored.id} cannot be written: {flaw}")
     return _by_lines(content) + "\n"
 
@@ -236,9 +242,28 @@ def read_answer(path: Path) -> AnswerFile:
     if flaw := next(_flaws(data), ""):
         raise UserError(f"{path} cannot be used: {flaw}")
     try:
-        return parse(AnswerFile, data)
+        file = parse(AnswerFile, data)
     except InvalidDataError as error:
         raise UserError(f"{path} cannot be used: {error}") from error
+    if flaw := _excess((run.mix, run.size, run.accuracy) for run in file.runs):
+        raise UserError(f"{path} cannot be used: {flaw}")
+    return file
+
+
+def _excess(scores: Iterable[tuple[str, int, Mapping[str, float]]]) -> str:
+    """Return a message if it would take minutes to compute the answer, otherwise an empty string.
+
+    Args:
+        scores: Mix, size and accuracy by task of each run.
+    """
+    different = {(mix, task, size, share) for mix, size, shares in scores for task, share in shares.items()}
+    if len(different) > MOST_FILE_SCORES:
+        return f"it has {len(different):,} different scores, and at most {MOST_FILE_SCORES:,} are checked"
+    transitions = {(mix, task) for mix, task, _, _ in different}
+    if len(transitions) > MOST_FILE_TRANSITIONS:
+        counts = f"it has runs for {len(transitions):,} tasks of mixes"
+        return f"{counts}, and the transitions of at most {MOST_FILE_TRANSITIONS:,} are checked"
+    return ""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -315,7 +340,7 @@ def _check_runs(file: AnswerFile, spec: SweepSpec) -> None:
         for name, scores in (("accuracy", run.accuracy), ("floor", run.floor)):
             if set(scores) != set(tasks):
                 raise UserError(f"{where}.{name} has the tasks {sorted(scores)}; it must have {sorted(tasks)}")
-    comparisons = problem_of(spec).comparisons
+    comparisons = set(problem_of(spec).comparisons)
     for index, block in enumerate(file.blocks):
         where = f"pairs[{index}]"
         if (block.mix, block.baseline) not in comparisons:

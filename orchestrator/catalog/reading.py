@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from orchestrator.history.journal import read_request
 from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
+from orchestrator.home.array_files import DAMAGED_ARRAYS
 from orchestrator.home.checkpoints import MOST_PROGRESS_LINES, read_members, read_progress
 from orchestrator.home.directories import Home
-from orchestrator.home.run_files import DAMAGED_ARRAYS, DAMAGED_WEIGHTS, directory_bytes
+from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
 from orchestrator.jobs.state import State

@@ -20,6 +20,7 @@ from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
 from orchestrator.engine.probe_result import run_probe
+from orchestrator.home.array_files import packed_arrays
 from orchestrator.home.checkpoints import (
     LEARNER_DIRECTORY,
     MEMBERS,
@@ -29,7 +30,7 @@ from orchestrator.home.checkpoints import (
     read_progress,
 )
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, packed_arrays, result_files
+from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, result_files
 from orchestrator.home.seals import CONTENTS
 from orchestrator.jobs.plan import SweepSetup, stack_id
 from orchestrator.jobs.resources import FULL, Resources, stack_bytes

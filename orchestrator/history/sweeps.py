@@ -203,6 +203,7 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         raise UnreadableError.of(files, error) from error
     except UntrustedCodeError as error:
         raise UnreadableError(files, str(error), remedy="") from error
-    except ValueError as error:  # Not text, not YAML, or rejected by the family.
+    # Not text, not YAML, or rejected by the family, whose arithmetic may fail for values that no check foresaw.
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
     return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from orchestrator.home.array_files import packed_arrays, read_npz
 from orchestrator.home.directories import PROBES
-from orchestrator.home.foreign_files import checked_key, checked_moment, open_file, read_bytes, read_json, typed
+from orchestrator.home.foreign_files import checked_key, checked_moment, read_bytes, read_json, typed
 from orchestrator.home.safe_writing import own_directory
 from orchestrator.home.seals import flaw_of
 from orchestrator.system.errors import exception_line
 from orchestrator.system.files import is_directory, is_file, remove_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Outcome, Status
-from trainables.probes.base import RESULT_NAME, Probe
+from trainables.probes.base import LARGEST_NUMBER, RESULT_NAME, Probe
 
 OUTCOME = "outcome.json"
 """File with the outcome of a run."""
@@ -39,18 +36,12 @@ OUTPUT = "output.txt"
 """Output of a run that was a separate program."""
 ARRAYS = "arrays.npz"
 """Arrays of the trained model that the family keeps."""
-DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-"""Errors that numpy raises for a damaged file of arrays."""
 DAMAGED_WEIGHTS = (SafetensorError, OSError, ValueError, KeyError)
 """Errors that safetensors raises for a damaged file of weights. ``KeyError`` is for a number type that numpy lacks."""
 MOST_COUNTED_FILES = 1_000_000
 """Maximum number of files and directories whose bytes are counted."""
 MOST_RUN_STEPS = 1e15
 """Largest number of steps of a run, and of its seconds."""
-MOST_ARRAY_BYTES = 256 << 20
-"""Bytes of content that any file of arrays may have, even a small one."""
-MOST_ARRAY_RATIO = 100
-"""Bytes of content that a file of arrays may have per byte of its own size."""
 
 
 @dataclass(frozen=True)
@@ -186,24 +177,17 @@ def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dic
     return files | {f"{PROBES}/{result.name}.json": json.dumps(asdict(result)).encode()}
 
 
-def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return arrays as an npz file."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes no array with the name of one of its parameters.
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-    return buffer.getvalue()
-
-
 def read_results(directory: Path) -> dict[str, ProbeResult]:
     """Return the results of a run by probe. If a result cannot be read, its ``error`` is the reason."""
     results = {}
     for path in _own_files(directory, "json"):
         try:
             result = typed(ProbeResult, read_json(path))
-            if not all(RESULT_NAME.fullmatch(name) and math.isfinite(value) for name, value in result.numbers.items()):
-                raise ValueError("a number is infinite or has no usable name")
+            # For a NaN, the comparison is false.
+            if not all(abs(value) <= LARGEST_NUMBER for value in result.numbers.values()):
+                raise ValueError(f"a number is not from {-LARGEST_NUMBER:g} to {LARGEST_NUMBER:g}")
+            if not all(map(RESULT_NAME.fullmatch, result.numbers)):
+                raise ValueError("a number has no usable name")
             results[path.stem] = replace(result, name=path.stem)
         except (ValueError, OSError) as error:
             results[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error}")
@@ -240,29 +224,15 @@ def _own_files(directory: Path, suffix: str) -> list[Path]:
     return [path for path in paths if is_file(path) and RESULT_NAME.fullmatch(path.stem)]
 
 
-def open_arrays(path: Path) -> Any:
-    """Open a file of arrays.
-
-    Raises one of :data:`DAMAGED_ARRAYS` if the file is damaged, or if its content is implausibly large for a file of
-    this size.
-    """
-    # Checked here, because numpy would unpack content of any size.
-    with zipfile.ZipFile(open_file(path)) as archive:
-        members = archive.infolist()
-    if sum(member.file_size for member in members) > max(MOST_ARRAY_BYTES, MOST_ARRAY_RATIO * path.stat().st_size):
-        raise ValueError(f"{path.name} has more content than can be read")
-    if not all(member.filename.endswith(".npy") for member in members):
-        raise ValueError(f"{path.name} has a file that is not an array")
-    return np.load(open_file(path), allow_pickle=False)
-
-
 def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name."""
+    """Return all arrays of a run by name, or by ``PROBE/NAME`` if the family or an earlier probe uses the name.
+
+    Raises one of :data:`~orchestrator.home.array_files.DAMAGED_ARRAYS` if a file is damaged.
+    """
     result: dict[str, NDArray[Any]] = {}
     for path in array_files(directory):
-        with open_arrays(path) as arrays:
-            for name in arrays.files:
-                result[f"{path.stem}/{name}" if name in result else name] = arrays[name]
+        for name, array in read_npz(path).items():
+            result[f"{path.stem}/{name}" if name in result else name] = array
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from orchestrator.search.reachable_pairs import Shortfall
 from orchestrator.space.comparisons import comparisons, shortfalls
@@ -181,12 +182,20 @@ class Answer:
 
     def under(self, recipe: str) -> Answer:
         """Return the answer under one recipe. Its mixes have names without the recipe."""
-        plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
+        plain = [replace(mix, mix=mix.plain) for mix in self._mixes_under[recipe]]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes={})
 
     def baseline_of(self, mix: MixAnswer) -> MixAnswer:
         """Return the baseline of ``mix``: the first mix of its recipe."""
-        return next(other for other in self.mixes if other.recipe == mix.recipe)
+        return self._mixes_under[mix.recipe][0]
+
+    @cached_property
+    def _mixes_under(self) -> dict[str, list[MixAnswer]]:
+        """The mixes of each recipe. A sweep may have thousands of mixes, and most readers ask for each recipe's."""
+        mixes: dict[str, list[MixAnswer]] = {}
+        for mix in self.mixes:
+            mixes.setdefault(mix.recipe, []).append(mix)
+        return mixes
 
     def has_learned(self, point: Point) -> bool:
         """Return whether a run learned the task."""

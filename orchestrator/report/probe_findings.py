@@ -32,6 +32,8 @@ BEYOND_CHANCE = 0.05
 """A score is beyond chance if at most this share of random orders scores as high."""
 ERRORS = 3.0
 """Standard errors by which the share of sampled orders may exceed the share of all orders."""
+MOST_DRAWN_NUMBERS = 60
+"""Maximum number of probes' numbers on a page. Each has a panel, which takes a fifth of a second."""
 
 Structures = dict[str, bool]
 """The structures in one run. The value is True if there are too few items to exclude chance."""
@@ -110,9 +112,13 @@ class ProbePoint(NamedTuple):
     is_chance: bool
 
 
-def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
+PointsByNumber = dict[str, list[ProbePoint]]
+"""Points of a probe by name of the number."""
+
+
+def probe_points(runs: Sequence[Run]) -> dict[str, PointsByNumber]:
     """Return the numbers of finished runs, by probe and by name of the number."""
-    points: dict[str, dict[str, list[ProbePoint]]] = {}
+    points: dict[str, PointsByNumber] = {}
     for run in runs:
         if not run.is_finished:
             continue
@@ -125,6 +131,23 @@ def probe_points(runs: Sequence[Run]) -> dict[str, dict[str, list[ProbePoint]]]:
                 point = ProbePoint(run.config.label, run.config.size, value, is_chance)
                 points.setdefault(probe, {}).setdefault(number, []).append(point)
     return points
+
+
+def drawn_points(points: Mapping[str, PointsByNumber]) -> tuple[dict[str, PointsByNumber], list[str]]:
+    """Return the points for the panels of a page, by probe in the order of names, and a sentence about numbers that are
+    not drawn.
+
+    Args:
+        points: The result of :func:`probe_points`.
+    """
+    every = [(probe, number) for probe in sorted(points) for number in points[probe]]
+    drawn: dict[str, PointsByNumber] = {}
+    for probe, number in every[:MOST_DRAWN_NUMBERS]:
+        drawn.setdefault(probe, {})[number] = points[probe][number]
+    if len(every) <= MOST_DRAWN_NUMBERS:
+        return drawn, []
+    some = f"Of {len(every):,} numbers of probes, the first {MOST_DRAWN_NUMBERS} are drawn, because a page has room for"
+    return drawn, [f"{some} no more; `export SWEEP` writes all of them."]
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[Run]) -> list[str]:

@@ -48,10 +48,11 @@ def comparisons(spec: SweepSpec, blocks: Sequence[Block], runs: Iterable[Run]) -
     error = spec.search.settings.get("error", ERROR)
     learned = learned_runs(results, spec.search.settings.get("learned", LEARNED))
     family = spec.make_family()
-    blocks_of = {
-        mix: [block for block in blocks if (block.mix, block.baseline) == (mix, baseline)]
-        for mix, baseline in problem_of(spec).comparisons
-    }
+    baselines = dict(problem_of(spec).comparisons)
+    blocks_of: dict[str, list[Block]] = {mix: [] for mix in baselines}
+    for block in blocks:
+        if baselines.get(block.mix) == block.baseline:
+            blocks_of[block.mix].append(block)
     return {
         mix: compare(counted_pairs(requested, learned), family.parameters, error, spec.looks.get(mix, 0))
         for mix, requested in blocks_of.items()

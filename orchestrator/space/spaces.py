@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES
 from orchestrator.home.trusted_code import UntrustedCodeError, check_script, import_named, is_in_sweep, named_code
 from orchestrator.space import strict_yaml
 from orchestrator.space.expectations import expectations_of
@@ -228,14 +229,20 @@ def _check_code(path: Path, data: object) -> None:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Return name, source and text of a file. Raises ``UserError`` if it cannot be read or is a pipe or device.
+    """Return name, source and text of a file. Raises ``UserError`` if it cannot be read, is too large, or is a pipe or
+    device.
 
     Opening a pipe or device could block forever, so check before opening it.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UserError(f"{path} is not a regular file: a search space is a YAML file")
-        return path.stem, str(path), path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # The number of bytes that are read is limited, because the file may grow.
+            content = file.read(MOST_SPACE_BYTES + 1)
+        if len(content) > MOST_SPACE_BYTES:
+            raise UserError(f"{path} has more than {MOST_SPACE_BYTES:,} bytes, so it is not a search space")
+        # Lines end in \n, whatever system wrote the file.
+        return path.stem, str(path), content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         if path.is_symlink():
             raise UserError(f"{path} is a link to {path.readlink()}, which does not exist") from None

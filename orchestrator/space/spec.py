@@ -29,7 +29,7 @@ from trainables.probes.base import load_probe
 from trainables.script.code import with_code
 
 MOST_RUNS = 100_000
-"""Maximum number of runs of the whole grid, because planning and resuming iterate over them."""
+"""Maximum number of runs of the whole grid, where each phase is a run. Planning and resuming iterate over them."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends. In ``search`` this is true of ``stack``
 only."""
@@ -55,8 +55,10 @@ class SweepSpec(WrittenSpec):
 
     def _mistakes(self) -> list[Mistake]:
         """Return every mistake in how the values fit together."""
-        if (runs := len(self.cells) * self.seeds) > MOST_RUNS:
-            grid = f"{len(self.mixes)} mixes x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
+        phases = sum(len(mix.phases) for mix in self.mixes)
+        if (runs := phases * len(self.sizes) * self.seeds) > MOST_RUNS:
+            phased = "" if phases == len(self.mixes) else f" with {phases} phases"
+            grid = f"{len(self.mixes)} mixes{phased} x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
             return [Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")]
         family = self.make_family()
         tune = self.tune
@@ -182,7 +184,12 @@ class SweepSpec(WrittenSpec):
 
     def baseline_of(self, mix: Arm) -> Arm:
         """Return the baseline of a mix: the first mix of its recipe."""
-        return next(other for other in self.mixes if other.recipe == mix.recipe)
+        return self._baselines[mix.recipe]
+
+    @cached_property
+    def _baselines(self) -> dict[str, Arm]:
+        """The baseline of each recipe. A sweep may have thousands of mixes, and most readers ask for each one's."""
+        return {mix.recipe: mix for mix in reversed(self.mixes)}
 
     @property
     def size_axis(self) -> str:

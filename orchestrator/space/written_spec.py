@@ -41,8 +41,8 @@ MOST_LOOKS = 1_000
 """Maximum number of earlier analyses of a comparison's runs."""
 MOST_MIXES = 500
 """Maximum number of mixes. Every listing of a home reads the mixes of its sweeps."""
-MOST_ARMS = 10_000
-"""Maximum number of mixes under all recipes together."""
+MOST_ARMS = 2_000
+"""Maximum number of mixes under all recipes together. A listing takes a second for them."""
 LIST_FIELD = Field(strict=False)
 """Field of a tuple that may be written as a list."""
 

@@ -11,13 +11,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from orchestrator.engine.probe_result import run_probe
+from orchestrator.home.array_files import DAMAGED_ARRAYS, read_npz
 from orchestrator.home.run_files import (
     ARRAYS,
-    DAMAGED_ARRAYS,
     DAMAGED_WEIGHTS,
     ProbeResult,
     is_due,
-    open_arrays,
     read_weights,
     write_result,
 )
@@ -36,8 +35,7 @@ def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory:
     weights: dict[str, NDArray[Any]] = {}
     try:
         if is_file(directory / ARRAYS):
-            with open_arrays(directory / ARRAYS) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+            arrays = read_npz(directory / ARRAYS)
         if probe.needs_model:
             weights = read_weights(directory)
     except (*DAMAGED_ARRAYS, *DAMAGED_WEIGHTS) as error:

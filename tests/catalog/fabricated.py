@@ -9,10 +9,11 @@ import numpy as np
 
 from orchestrator.history.journal import Answered, Asked, Ended, Journal
 from orchestrator.history.sweeps import Sweep, create_sweep
+from orchestrator.home.array_files import packed_arrays
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
-from orchestrator.home.run_files import ARRAYS, packed_arrays
+from orchestrator.home.run_files import ARRAYS
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec

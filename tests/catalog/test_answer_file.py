@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,8 @@ def test_claims_that_do_not_follow_are_named(logistic: Path, tmp_path: Path, cha
         (_set("pairs", 0, to=["add+prod", "add", 16, 16]), "pairs[0]"),
         (_set("stopped", to=["prod"]), "unknown mix 'prod' in stopped"),
         (_set("space", "sizes", to=[64, 16]), "space: sizes: sizes must be ascending"),
+        (_set("space", "mixes", 1, to={"name": "z", "phases": [{"mix": "add"}] * 1500}), "z: there are 1,500 phases"),
+        (_set("space", "mixes", 1, to="add+prod x1e308"), "the budget of add+prod x1e+308 is 1e+308; it must be"),
         (_set("space", "probes", to=["os:system"]), "space.probes does not belong"),
         (_set("space", "resources", to={"scratch": "/"}), "space.resources does not belong"),
         (_set("sweep", to="\x1b[2Jagrees"), "control characters"),
@@ -154,6 +157,48 @@ def test_files_that_cannot_be_used_are_refused(
     with pytest.raises(UserError) as refused:
         check(read_answer(path), [FAMILY])
     assert named in str(refused.value)
+
+
+def many_runs(data: dict[str, Any]) -> None:
+    """Give a file 5,001 different scores, of runs that its search space contains."""
+    data["space"]["seeds"] = 1_000
+    data["space"]["sizes"] = [8, 16, 24, 32, 40, 48]
+    like = {**data["runs"][2], "mix": "add", "floor": {"add": 0.0}}
+    data["runs"] = [
+        {**like, "size": 8 + 8 * (number % 6), "seed": number // 6, "accuracy": {"add": number / 10_000}}
+        for number in range(5_001)
+    ]
+    data["pairs"] = []
+
+
+def many_mixes(data: dict[str, Any]) -> None:
+    """Give a file runs for 1,001 tasks of mixes."""
+    weights = range(2, 502)
+    data["space"]["mixes"] = ["add", *(f"add:{weight}+prod" for weight in weights)]
+    like = {**data["runs"][2], "size": 16, "seed": 0}
+    scores = dict.fromkeys(("add", "prod"), 0.5)
+    mixed = {"accuracy": scores, "floor": dict.fromkeys(scores, 0.1)}
+    alone = {"accuracy": {"add": 0.5}, "floor": {"add": 0.1}}
+    data["runs"] = [{**like, "mix": "add", **alone}]
+    data["runs"] += [{**like, "mix": f"add:{weight}+prod:1", **mixed} for weight in weights]
+    data["pairs"] = []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (many_runs, "it has 5,001 different scores, and at most 5,000 are checked"),
+        (many_mixes, "it has runs for 1,001 tasks of mixes, and the transitions of at most 1,000 are checked"),
+    ],
+)
+def test_a_file_whose_answer_would_take_minutes_is_refused(
+    logistic: Path, tmp_path: Path, change: Change, named: str
+) -> None:
+    begun = time.process_time()
+    with pytest.raises(UserError) as refused:
+        check(read_answer(changed(logistic, tmp_path / "a.json", change)), [FAMILY])
+    assert str(refused.value) == f"{tmp_path / 'a.json'} cannot be used: {named}"
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize(

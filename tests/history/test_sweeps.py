@@ -9,9 +9,11 @@ import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalog.reading import StoredSweep, read_known
-from orchestrator.history.sweeps import UnreadableError, create_sweep
+from orchestrator.history.sweeps import UnreadableError, create_sweep, load_sweep
 from orchestrator.home.directories import Home
+from orchestrator.space import strict_yaml
 from tests.catalog.fabricated import write_sweep
+from tests.cli.program import command
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
@@ -55,6 +57,49 @@ def test_python_reads_what_it_can_and_reports_the_rest(tmp_path: Path) -> None:
             load(sweep_id, tmp_path)
     with pytest.warns(UserWarning, match="line 3, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
+
+
+@pytest.mark.parametrize(
+    ("mixes", "reason"),
+    [
+        (
+            ["add", {"name": "z", "phases": [{"mix": "add"} for _ in range(1500)]}],
+            "z: there are 1,500 phases; an arm may have at most 50",
+        ),
+        (
+            ["add", "add+prod x1e308"],
+            "the budget of add+prod x1e+308 is 1e+308; it must be a number from 1e-09 to 1e+09",
+        ),
+    ],
+)
+def test_a_sweep_with_an_absurd_arm_is_listed_as_unreadable_and_can_be_deleted(
+    tmp_path: Path, mixes: list[object], reason: str
+) -> None:
+    home = Home(tmp_path)
+    whole, absurd = (write_sweep(home, runs=()).id for _ in range(2))
+    files = home.sweep(absurd)
+    written = strict_yaml.read(files.spec.read_text(), "space.yaml").data
+    files.spec.write_text(strict_yaml.write(written | {"mixes": mixes}))
+    listed = command("sweeps", "--home", tmp_path).succeeded()
+    assert f"unreadable: {absurd}" in listed
+    assert reason in " ".join(listed.split())
+    assert whole in listed
+    assert f"deleted {absurd}" in command("rm", absurd, "--yes", "--home", tmp_path).succeeded()
+    assert home.sweep_ids() == [whole]
+
+
+def test_a_sweep_whose_family_cannot_compute_with_its_settings_is_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home, runs=())
+
+    def divide(settings: LogisticSettings) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(LogisticSettings, "__post_init__", divide)
+    with pytest.raises(UnreadableError, match=r"cannot be used: division by zero"):
+        load_sweep(home, sweep.id)
 
 
 def test_sweeps_created_in_the_same_second_are_ordered_newest_first(tmp_path: Path) -> None:

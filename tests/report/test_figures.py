@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,14 +19,17 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from orchestrator.catalog.export import page_of
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.history.sweeps import create_sweep
+from orchestrator.home.array_files import packed_arrays
 from orchestrator.home.directories import Home
+from orchestrator.home.run_files import ARRAYS
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
-from orchestrator.report.figures.probes import runs_around, similarities_figure
+from orchestrator.report.figures.probes import MOST_ROWS, SimilarityReader, runs_around, similarities_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import CURVE_SIZES, transitions_figure
 from orchestrator.report.side_by_side import LabeledAnswer
@@ -246,6 +250,52 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     assert "cosine similarity" in text
     assert "PC 1 (" in text
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
+
+
+def with_similarities(tmp_path: Path, *matrices: np.ndarray[Any, np.dtype[Any]], **changes: Any) -> StoredSweep:
+    """Write a sweep whose runs have these similarities in turn. Later runs keep the last one."""
+    sweep = written(tmp_path, spec(**changes))
+    for place, run in enumerate(sweep.runs):
+        matrix = matrices[min(place, len(matrices) - 1)]
+        (run.directory / ARRAYS).write_bytes(packed_arrays({"similarity": matrix}))
+    return sweep
+
+
+def test_similarities_of_too_many_items_are_named_and_not_drawn(tmp_path: Path) -> None:
+    sweep = with_similarities(tmp_path, np.eye(3000, dtype=np.float16), mixes=["add"], sizes=[8], seeds=1)
+    begun = time.process_time()
+    reader = SimilarityReader()
+    assert similarities_figure(sweep.answer, sweep.runs, reader) is None
+    assert time.process_time() - begun < 5
+    key = sweep.runs[0].key
+    note = f"The similarities of 1 run ({key}) are not drawn: they are of 3,000 items, and a panel has room for 256."
+    assert reader.notes() == [note]
+    assert note in page_of(sweep)
+
+
+def test_similarities_that_cannot_be_drawn_are_grouped_by_their_reason(tmp_path: Path) -> None:
+    huge, flat, good = np.full((4, 4), 1e308), np.ones(4), np.eye(256)
+    sweep = with_similarities(tmp_path, huge, huge, flat, good, mixes=["add"], sizes=[8, 16], seeds=2)
+    reader = SimilarityReader()
+    figure = similarities_figure(sweep.answer, sweep.runs, reader)
+    assert figure is not None
+    assert sum(len(axes.images) for axes in figure.axes) == 1
+    one, two, three, _ = (run.key for run in sweep.runs)
+    assert reader.notes() == [
+        f"The similarities of 2 runs ({one}, {two}) are not drawn: they are not from -1e+100 to 1e+100.",
+        f"The similarities of 1 run ({three}) are not drawn: they are not a square matrix of numbers.",
+    ]
+
+
+def test_a_figure_of_similarities_has_room_for_some_mixes(tmp_path: Path) -> None:
+    mixes = ["add", *(f"add:{weight}+prod" for weight in range(2, MOST_ROWS + 4))]
+    sweep = with_similarities(tmp_path, np.eye(3), mixes=mixes, sizes=[8], seeds=1)
+    reader = SimilarityReader()
+    figure = similarities_figure(sweep.answer, sweep.runs, reader)
+    assert figure is not None
+    assert sum(len(axes.images) for axes in figure.axes) == MOST_ROWS
+    room = "the figure has room for 20 mixes, and leaves out 3."
+    assert reader.notes() == [f"Similarities are drawn for the first mixes only: {room}"]
 
 
 def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.catalog.export import page_of
 from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.probes import probe_figure
-from orchestrator.report.probe_findings import probe_notes, probe_points, structure_paragraphs
+from orchestrator.report.probe_findings import drawn_points, probe_notes, probe_points, structure_paragraphs
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
 from tests.report.samples import written
 from tests.sweep.sweeps import spec
+from trainables.probes.base import Probed
 from trainables.probes.nulls import grouping_count
 
 FAMILY = load_space("add_vs_add_prod", "quick").make_family()
@@ -67,6 +71,43 @@ def test_failures_and_runs_without_probes_are_reported(probed: StoredSweep) -> N
         "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
     ]
     assert probe_notes(spec(), probed.runs[:6]) == []
+
+
+def test_a_page_draws_some_numbers_of_a_probe_with_many_and_names_the_rest(probed: StoredSweep) -> None:
+    for run in probed.runs:
+        leave(run, "", **{f"n{number:03}": float(number) for number in range(300)})
+        write_result(run.directory, ProbeResult("components", 1, {"first": 0.5}), {})
+    drawn, notes = drawn_points(probe_points(probed.runs))
+    assert {probe: len(numbers) for probe, numbers in drawn.items()} == {"components": 1, "similarity": 59}
+    assert list(drawn["similarity"])[-1] == "n058"
+    assert notes == [
+        "Of 301 numbers of probes, the first 60 are drawn, because a page has room for no more; `export SWEEP` writes "
+        "all of them."
+    ]
+    begun = time.process_time()
+    html = page_of(probed)
+    assert time.process_time() - begun < 25
+    assert all(name in html for name in ("n000", "n058", "Of 301 numbers of probes, the first 60 are drawn"))
+    assert "n059" not in html
+
+
+def test_all_numbers_are_drawn_if_there_is_room(probed: StoredSweep) -> None:
+    leave(probed.runs[0], "", **{f"n{number}": float(number) for number in range(60)})
+    points = probe_points(probed.runs)
+    assert drawn_points(points) == (points, [])
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 1.1e100, math.inf, math.nan])
+def test_numbers_that_no_axis_can_show_are_named_and_left_out(number: float, probed: StoredSweep) -> None:
+    leave(probed.runs[0], ring=number)
+    leave(probed.runs[1], ring=-1e100)
+    leave(probed.runs[2], ring=1e100)
+    with pytest.raises(ValueError, match="the number 'ring' is"):
+        Probed({"ring": number})
+    assert [point.value for point in probe_points(probed.runs)["similarity"]["ring"]] == [-1e100, 1e100]
+    [failure, _] = probe_notes(probed.spec, probed.runs)
+    assert "similarity.json cannot be read: a number is not from -1e+100 to 1e+100" in failure
+    assert "not from -1e+100 to 1e+100" in page_of(probed)
 
 
 @pytest.fixture(name="stored")

@@ -45,7 +45,17 @@ LAPTOP = Hardware(cpus=2, memory_gb=16)
         ),
         (
             f"recipes={{{', '.join(f'r{number}: {{}}' for number in range(6_000))}}}",
-            "2 mixes under 6,000 recipes are more than 10,000 together",
+            "2 mixes under 6,000 recipes are more than 2,000 together",
+        ),
+        (
+            f"mixes=[add, {{name: p, phases: [{', '.join(['{mix: add}'] * 1500)}]}}]",
+            "mixes[1]: p: there are 1,500 phases; an arm may have at most 50",
+        ),
+        ("mixes=[add, add+prod x1e308]", "the budget of add+prod x1e+308 is 1e+308; it must be a number from 1e-09 to"),
+        ("mixes=[add, add+prod x1e-308]", "it must be a number from 1e-09 to 1e+09"),
+        (
+            "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, share: 1.0e-320}]}]",
+            "mixes[1]: the last phase of p has the share 9.99989e-321; it must be at least 1e-09",
         ),
         ("trials=3", "Did you mean tune.trials?"),
         ("training.step=3", "Did you mean settings.training.steps?"),
@@ -60,6 +70,21 @@ def test_absurd_values_are_refused_at_once(override: str, expected: str) -> None
     assert expected in str(refused.value)
     assert "this should not happen" not in str(refused.value)
     assert time.monotonic() - begun < 5
+
+
+def test_mixes_under_all_recipes_are_limited_together() -> None:
+    recipes = ", ".join(f"r{number}: {{training: {{weight_decay: 0.{number + 1}}}}}" for number in range(20))
+    mixes = ", ".join(f"add:{weight}+prod" for weight in range(2, 102))
+    with pytest.raises(UserError, match="101 mixes under 20 recipes are more than 2,000 together"):
+        load_space("add_vs_add_prod", "smoke", [f"recipes={{{recipes}}}", f"mixes=[add, {mixes}]"], LAPTOP)
+
+
+def test_every_phase_counts_as_a_run() -> None:
+    phases = ", ".join(["{mix: add}"] * 40)
+    with pytest.raises(UserError) as refused:
+        load_space("add_vs_add_prod", "smoke", ["seeds=1000", f"mixes=[add, {{name: p, phases: [{phases}]}}]"], LAPTOP)
+    expected = "2 mixes with 41 phases x 3 sizes x 1000 seeds are 123000 runs; a sweep may have at most 100000"
+    assert expected in str(refused.value)
 
 
 @pytest.mark.parametrize(

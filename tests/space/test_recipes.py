@@ -35,6 +35,18 @@ def test_every_mix_occurs_once_per_recipe_and_is_compared_within_it() -> None:
     assert original.plain_mixes == ("add", "add+prod")
 
 
+def test_each_of_many_mixes_has_the_baseline_of_its_recipe() -> None:
+    mixes = ["add", *(f"add:{weight}+prod" for weight in range(2, 500))]
+    recipes = {f"r{number}": {"settings": {"haste": 1.0 + number}} for number in range(4)}
+    large = spec(mixes=mixes, recipes=recipes, sizes=[8], seeds=1)
+    baselines = {mix.name: large.baseline_of(mix).name for mix in large.mixes}
+    assert len(baselines) == 1_996
+    assert baselines["add:499+prod:1 @ r3"] == "add @ r3"
+    read = answer(large, [])
+    assert [mix.mix for mix in read.mixes if read.baseline_of(mix).mix != baselines[mix.mix]] == []
+    assert [mix.mix for mix in read.under("r2").mixes] == [mix.plain_name for mix in large.mixes if mix.recipe == "r2"]
+
+
 def test_a_run_under_a_recipe_equals_the_run_of_a_space_with_its_settings() -> None:
     under = spec(recipes=RECIPES)
     own = spec(settings=FAST)

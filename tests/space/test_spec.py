@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.home.foreign_files import MOST_SPACE_BYTES
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.differences import differences
@@ -379,6 +380,25 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     assert "zero is not a regular file" in refused("/dev/zero")
     (tmp_path / "link.yaml").symlink_to("gone.yaml")
     assert "link.yaml is a link to gone.yaml, which does not exist" in refused(str(tmp_path / "link.yaml"))
+
+
+@pytest.mark.parametrize("inherits", [False, True])
+def test_a_file_that_is_too_large_is_refused_before_it_is_read_whole(inherits: bool, tmp_path: Path) -> None:
+    (tmp_path / "short.yaml").write_text("like: large.yaml\n")
+    with (tmp_path / "large.yaml").open("wb") as large:
+        large.truncate(64 << 20)
+    message = refused(str(tmp_path / ("short.yaml" if inherits else "large.yaml")))
+    assert message == "large.yaml has more than 262,144 bytes, so it is not a search space"
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_the_largest_file_is_read(extra: int, tmp_path: Path) -> None:
+    text = "like: add_vs_add_prod\n"
+    (tmp_path / "most.yaml").write_text(text + "#" * (MOST_SPACE_BYTES - len(text) + extra))
+    if extra:
+        assert "most.yaml has more than 262,144 bytes" in refused(str(tmp_path / "most.yaml"))
+    else:
+        assert read_space(str(tmp_path / "most.yaml")).data["like"] == "add_vs_add_prod"
 
 
 def test_yaml_reads_numbers_as_people_do() -> None:

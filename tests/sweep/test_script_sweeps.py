@@ -49,6 +49,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
         ({"settings": {"learning-rate": 3}}, "settings.learning-rate", "cannot be the name of a setting"),
         ({"settings": {"lr": [1]}}, "settings.lr", "must be a number, text, true or false"),
         ({"settings": {"steps": 0}}, "settings.steps", "at least 1"),
+        ({"settings": {"steps": 10**308}}, "settings.steps", "at least 1 and at most 1000000000000000"),
         ({"mixes": ["add", "add+max"]}, "mixes[1]", "unknown task 'max'"),
         ({"script": {"tasks": ["add", "prod", "max"]}, "mixes": ["add", "add+max"]}, "script.metrics", "'max', but no"),
         ({"floor": 10}, "floor", "must be a share"),

@@ -16,6 +16,12 @@ RECIPE = " @ "
 """Separator before the recipe in the text of an arm of one phase."""
 MOST_UNEVEN = 1e6
 """Largest weight in a mix relative to the smallest; a rarer task would hardly ever occur."""
+BUDGETS = (1e-9, 1e9)
+"""Smallest and largest budget of an arm. Beyond them, a run of 10**9 steps has none, or a run of one step 10**9."""
+LEAST_SHARE = 1e-9
+"""Smallest share of the steps that the last phase may have, for the same reason."""
+MOST_PHASES = 50
+"""Maximum number of phases of an arm. Each phase is a run that starts from the run before it."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,13 @@ class Arm:
     label: str = ""
 
     def __post_init__(self) -> None:
-        if not (0 < self.budget < float("inf")):
-            raise SettingsError(f"the budget of {self} is {self.budget!r}; it must be a positive number", key="arms")
+        if len(self.phases) > MOST_PHASES:
+            message = f"there are {len(self.phases):,} phases; an arm may have at most {MOST_PHASES}"
+            raise SettingsError(f"{self}: {message}" if self.label else message, key="arms")
+        least, most = BUDGETS
+        if not least <= self.budget <= most:
+            rule = f"it must be a number from {least:g} to {most:g}"
+            raise SettingsError(f"the budget of {self} is {self.budget!r}; {rule}", key="arms")
         shares = [phase.share for phase in self.phases]
         if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingsError(f"the shares of the phases of {self} are {shares}; they must sum to 1", key="arms")
@@ -118,8 +129,9 @@ class Arm:
             raise SettingsError(f"the first phase of {self} takes parts over, but no phase comes before it", key="arms")
         if self.phases[-1].size is not None:
             raise SettingsError(f"the last phase of {self} has a size; it must have the size of its run", key="arms")
-        if shares[-1] == 0:
-            raise SettingsError(f"the last phase of {self} has no steps", key="arms")
+        if shares[-1] < LEAST_SHARE:
+            rule = f"it must be at least {LEAST_SHARE:g}"
+            raise SettingsError(f"the last phase of {self} has the share {shares[-1]:g}; {rule}", key="arms")
 
     @classmethod
     def of(cls, mix: Mix, budget: float = 1.0, recipe: str = "", label: str = "") -> Arm:

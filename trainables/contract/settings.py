@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
+MOST_STEPS = 10**15
+"""Largest number of steps of a run. Far larger numbers overflow when a budget scales them, or in estimates of cost."""
+
 
 class SettingsError(ValueError):
     """Raised for an unusable setting.

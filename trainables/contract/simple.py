@@ -24,7 +24,7 @@ from trainables.contract.modes import apart
 from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError, shortened
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Status
-from trainables.contract.settings import require
+from trainables.contract.settings import MOST_STEPS, require
 
 if TYPE_CHECKING:
     from trainables.contract.states import StateCopy
@@ -50,7 +50,7 @@ class SimpleSettings:
     """Optimizer steps that a run may take."""
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, "steps", self.steps, "at least 1")
+        require(1 <= self.steps <= MOST_STEPS, "steps", self.steps, f"at least 1 and at most {MOST_STEPS}")
 
 
 @dataclass

@@ -21,14 +21,17 @@ from trainables.contract.names import find
 RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Pattern of the names of probes and their numbers, which become files, columns and metrics."""
 
+LARGEST_NUMBER = 1e100
+"""Largest absolute value of a number of a probe. Sums and axes of larger numbers could overflow."""
+
 
 @dataclass(frozen=True)
 class Probed:
     """Results of a probe: finite ``numbers`` and ``arrays``, both by name. Omit an unknown number.
 
     Raises:
-        ValueError: A number is not finite, an array contains Python objects, or a name does not match
-            :data:`RESULT_NAME`.
+        ValueError: A number is not finite or above :data:`LARGEST_NUMBER`, an array contains Python objects, or a name
+            does not match :data:`RESULT_NAME`.
     """
 
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -38,6 +41,8 @@ class Probed:
         for name, value in self.numbers.items():
             if not math.isfinite(value):
                 raise ValueError(f"the number {name!r} is {value}; omit an unknown number")
+            if abs(value) > LARGEST_NUMBER:
+                raise ValueError(f"the number {name!r} is {value:g}; at most {LARGEST_NUMBER:g} is allowed")
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 kind = type(array).__name__

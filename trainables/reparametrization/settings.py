@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from trainables.contract.settings import require
+from trainables.contract.settings import MOST_STEPS, require
 
 Kind = Literal["grid", "small_world"]
 """Kind of a graph."""
@@ -68,8 +68,9 @@ class RaceSettings:
     """Steps between two points of a race's curve."""
 
     def __post_init__(self) -> None:
+        rule = f"at least 1 and at most {MOST_STEPS}"
         for name in ("steps", "evaluate_every", "factor"):
-            require(getattr(self, name) >= 1, f"race.{name}", getattr(self, name), "at least 1")
+            require(1 <= getattr(self, name) <= MOST_STEPS, f"race.{name}", getattr(self, name), rule)
         require(0 < self.tolerance < 1, "race.tolerance", self.tolerance, "in (0, 1)")
         require(self.patience >= self.factor, "race.patience", self.patience, f"at least factor ({self.factor})")
 

@@ -205,8 +205,15 @@ def _at(values: Mapping[str, Any], key: str) -> Any:
 
 
 def _as_number(value: Any) -> float | int | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number else None
+    """Return a number, or None for any other value. A whole number that is too large for a float becomes infinite, as
+    1e400 does."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return value
 
 
 @dataclass(frozen=True)

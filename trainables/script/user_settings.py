@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
-from trainables.contract.settings import SettingsError, require
+from trainables.contract.settings import MOST_STEPS, SettingsError, require
 from trainables.script.placeholders import COMMON_PLACEHOLDERS
 
 LONGEST_TEXT = 10_000
@@ -24,7 +24,7 @@ class ScriptSettings:
     """Optimizer steps that a run may take."""
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, "steps", self.steps, "at least 1")
+        require(1 <= self.steps <= MOST_STEPS, "steps", self.steps, f"at least 1 and at most {MOST_STEPS}")
         for setting in fields(self):
             value = getattr(self, setting.name)
             is_plain = isinstance(value, bool | int | float | str)

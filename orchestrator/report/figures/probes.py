@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,19 +17,26 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from orchestrator.home.run_files import DAMAGED_ARRAYS, read_arrays
+from orchestrator.home.array_files import DAMAGED_ARRAYS
+from orchestrator.home.run_files import read_arrays
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import size_span, styles_of
 from orchestrator.report.probe_findings import ProbePoint
 from orchestrator.space.runs import Run
+from orchestrator.system.text import counted, first_of
 from trainables.base import Words
+from trainables.probes.base import LARGEST_NUMBER
 from trainables.probes.embeddings import principal
 
 log = logging.getLogger(__name__)
 
 SIMILARITY = "similarity"
 """Name of the array to draw."""
+MOST_ITEMS = 256
+"""Maximum number of items in a panel. The time for their principal components grows with the third power."""
+MOST_ROWS = 20
+"""Maximum number of mixes in a figure of similarities. A row takes up to a second."""
 MOST_LABELS = 16
 """Maximum number of labels on an axis of items."""
 MARGIN = 0.12
@@ -58,13 +66,14 @@ SCALE = (-1, -0.5, 0, 0.5, 1)
 def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
     """Draw the similarities of a run to ``path``. Return False if the run has no readable similarities."""
     matrix = similarity_of(run)
-    if matrix is not None:
+    if not isinstance(matrix, str):
         style.save(similarity_figure(matrix, title, words), path)
-    return matrix is not None
+    return not isinstance(matrix, str)
 
 
-def similarity_of(run: Path) -> NDArray[np.float64] | None:
-    """Return the cosine similarities [n, n] of a run or its probe, or None if they are missing or damaged.
+def similarity_of(run: Path) -> NDArray[np.float64] | str:
+    """Return the cosine similarities [n, n] of a run or its probe. If they cannot be drawn, return why as the end of a
+    sentence about them, or an empty string if there are none.
 
     Damaged similarities are logged.
     """
@@ -72,10 +81,18 @@ def similarity_of(run: Path) -> NDArray[np.float64] | None:
         array = read_arrays(run).get(SIMILARITY)
     except DAMAGED_ARRAYS as error:
         log.warning("The arrays in %s are damaged (%s): the figure omits them", run, error)
-        return None
-    if array is None or array.dtype.kind not in "fiu" or array.ndim != 2 or not np.isfinite(array).all():
-        return None
-    return np.asarray(array, np.float64) if array.shape[0] == array.shape[1] > 0 else None
+        return f"are damaged ({error})"
+    if array is None:
+        return ""
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or not array.shape[0] == array.shape[1] > 0:
+        return "are not a square matrix of numbers"
+    if len(array) > MOST_ITEMS:
+        return f"are of {len(array):,} items, and a panel has room for {MOST_ITEMS}"
+    matrix = np.asarray(array, np.float64)
+    # For a NaN, the comparison is false.
+    if not (np.abs(matrix) <= LARGEST_NUMBER).all():
+        return f"are not from {-LARGEST_NUMBER:g} to {LARGEST_NUMBER:g}"
+    return matrix
 
 
 @style.own_style()
@@ -124,6 +141,42 @@ def _draw_plane(axes: Axes, matrix: NDArray[np.float64], words: Words, *, small:
     style.dress(axes)
 
 
+@dataclass
+class SimilarityReader:
+    """Reads similarities of runs for figures, and keeps what the figures leave out.
+
+    Attributes:
+        flaws: Why the similarities of a run cannot be drawn, by the run's key.
+        mixes_left: Number of mixes that have no row, because the figure has no room for more.
+    """
+
+    flaws: dict[str, str] = field(default_factory=dict)
+    mixes_left: int = 0
+
+    def of(self, run: Run) -> NDArray[np.float64] | None:
+        """Return the similarities [n, n] of a run, or None if it has none that can be drawn."""
+        matrix = similarity_of(run.directory)
+        if not isinstance(matrix, str):
+            return matrix
+        if matrix:
+            self.flaws[run.key] = matrix
+        return None
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each reason why similarities are not drawn."""
+        keys_by_flaw: dict[str, list[str]] = {}
+        for key, flaw in self.flaws.items():
+            keys_by_flaw.setdefault(flaw, []).append(key)
+        sentences = [
+            f"The similarities of {counted(len(keys), 'run')} ({first_of(keys)}) are not drawn: they {flaw}."
+            for flaw, keys in keys_by_flaw.items()
+        ]
+        if self.mixes_left:
+            room = f"the figure has room for {MOST_ROWS} mixes, and leaves out {self.mixes_left}"
+            sentences.append(f"Similarities are drawn for the first mixes only: {room}.")
+        return sentences
+
+
 class RunsAround(NamedTuple):
     """The runs nearest to a mix's transition on both sides, or, if not ``bracketed``, the runs of the extreme sizes."""
 
@@ -133,8 +186,11 @@ class RunsAround(NamedTuple):
     bracketed: bool
 
 
-def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsAround:
+def runs_around(
+    answer: Answer, mix: MixAnswer, runs: Sequence[Run], reader: SimilarityReader | None = None
+) -> RunsAround:
     """Return the runs next to a mix's transition. They have similarities, and median accuracy at their size."""
+    reader = reader or SimilarityReader()
     own = [run for run in runs if run.config.label == mix.mix and run.is_finished]
     transition = mix.target.transition.relative
     sizes = sorted({run.config.size for run in own})
@@ -142,7 +198,7 @@ def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsArou
     def first(candidates: Iterable[int]) -> Run | None:
         """Return the run of lower median accuracy from the first size with similarities."""
         for size in candidates:  # A sweep may have thousands of runs: read only the arrays of these sizes.
-            same = [run for run in own if run.config.size == size and similarity_of(run.directory) is not None]
+            same = [run for run in own if run.config.size == size and reader.of(run) is not None]
             if same:
                 same.sort(key=lambda run: (run.outcome.accuracy[answer.target], run.config.seed))
                 return same[(len(same) - 1) // 2]
@@ -160,9 +216,22 @@ def runs_around(answer: Answer, mix: MixAnswer, runs: Sequence[Run]) -> RunsArou
 
 
 @style.own_style()
-def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
-    """Draw similarities and components on both sides of each mix's transition. Return None if no run has any."""
-    rows = [sides for sides in (runs_around(answer, mix, runs) for mix in answer.mixes) if sides.below or sides.above]
+def similarities_figure(answer: Answer, runs: Sequence[Run], reader: SimilarityReader | None = None) -> Figure | None:
+    """Draw similarities and components on both sides of each mix's transition. Return None if no run has any.
+
+    Args:
+        answer: The sweep's answer.
+        runs: The sweep's runs.
+        reader: Reads the similarities, and keeps what the figure leaves out.
+    """
+    reader = reader or SimilarityReader()
+    rows: list[RunsAround] = []
+    for place, mix in enumerate(answer.mixes):
+        if len(rows) == MOST_ROWS:
+            reader.mixes_left = len(answer.mixes) - place
+            break
+        sides = runs_around(answer, mix, runs, reader)
+        rows += [sides] if sides.below or sides.above else []
     if not rows:
         return None
     height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
@@ -178,7 +247,7 @@ def similarities_figure(answer: Answer, runs: Sequence[Run]) -> Figure | None:
         bottom = height - place * (PANEL_IN + WORDS_IN) + 0.22
         one, two, three, four = (panel(left, bottom, PANEL_IN, PANEL_IN) for left in COLUMNS_IN)
         for word, run, heat, plane in (("below", sides.below, one, two), ("above", sides.above, three, four)):
-            matrix = None if run is None else similarity_of(run.directory)
+            matrix = None if run is None else reader.of(run)
             if run is None or matrix is None:
                 missing = f"no run {word}\nits transition" if sides.bracketed else "no other run"
                 heat.set_axis_off()

@@ -17,10 +17,10 @@ from orchestrator.report.answer_table import answer_table
 from orchestrator.report.cost_so_far import cost_of
 from orchestrator.report.figures.comparisons import PHONE_IN, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
-from orchestrator.report.figures.probes import probe_figure, similarities_figure
+from orchestrator.report.figures.probes import SimilarityReader, probe_figure, similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.probe_findings import probe_notes, probe_points, structure_paragraphs
+from orchestrator.report.probe_findings import drawn_points, probe_notes, probe_points, structure_paragraphs
 from orchestrator.report.races import speed_ups
 from orchestrator.report.sentences.changes import changed_text
 from orchestrator.report.sentences.costs import cost
@@ -64,6 +64,8 @@ def page(
     sure = how_sure(answer)
     environment = sweep.environment
     family = spec.make_family()
+    similarities = SimilarityReader()
+    drawn, left_out = drawn_points(probe_points(runs))
     step = None if failure or state in WAITING else next_step(spec, answer)
     return render(
         "report.html.j2",
@@ -83,7 +85,7 @@ def page(
         judged=(*sure, next_paragraph(spec, answer, state, failure=failure)) if sure else (),
         command=command_of(sweep, step) if step is not None and step.overrides else "",
         words=answer.words,
-        figures=_figures(spec, answer, runs),
+        figures=_figures(spec, answer, runs, similarities),
         structure_paragraphs=structure_paragraphs(answer, runs, family),
         decided=any(mix.is_decided for mix in answer.mixes),
         races=[
@@ -94,9 +96,10 @@ def page(
         cost=cost(cost_of(spec, runs)),
         probes={
             probe: _svg(f"probe-{probe}", f"{probe}: {', '.join(numbers)}", probe_figure(answer, numbers))
-            for probe, numbers in sorted(probe_points(runs).items())
+            for probe, numbers in drawn.items()
         },
-        warnings=[*damage, *all_caveats(answer), *probe_notes(spec, runs)],
+        # After the figures, which find out what they leave out.
+        warnings=[*damage, *all_caveats(answer), *probe_notes(spec, runs), *left_out, *similarities.notes()],
         asked=asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
@@ -111,7 +114,9 @@ def page(
     )
 
 
-def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[Run]) -> dict[str, Markup | None]:
+def _figures(
+    spec: SweepSpec, answer: Answer, runs: Sequence[Run], reader: SimilarityReader
+) -> dict[str, Markup | None]:
     """Return the figures by name. Figures without content are None."""
     axis = f"{answer.words.score} of {answer.target}"
     description = f"{axis} against {answer.size_axis}. {' '.join(finding(answer))}"
@@ -119,7 +124,7 @@ def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[Run]) -> dict[str, 
     figures["curves"] = _svg("curves", description, main_figure(answer))
     if not answer.recipes:
         figures["narrow"] = _svg("narrow", description, main_figure(answer, width_in=PHONE_IN))
-    if (similarities := similarities_figure(answer, runs)) is not None:
+    if (similarities := similarities_figure(answer, runs, reader)) is not None:
         label = "Cosine similarities and principal components below and above each transition"
         figures["similarities"] = _svg("similarities", label, similarities)
     if any(run.outcome.curve for run in runs):

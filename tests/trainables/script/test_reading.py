@@ -95,11 +95,31 @@ def test_a_single_pattern_with_groups(pattern: str, line: str, expected: list[An
     assert points([line], pattern=pattern) == expected
 
 
-@pytest.mark.parametrize("line", ['{"iter": 8, "val_loss": NaN}', '{"iter": 8, "val_loss": 1, "acc_add": -Infinity}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"iter": 8, "val_loss": NaN}',
+        '{"iter": 8, "val_loss": 1, "acc_add": -Infinity}',
+        f'{{"iter": 8, "val_loss": {10**400}}}',
+        f'{{"iter": 8, "val_loss": 1, "acc_add": {-(10**400)}}}',
+    ],
+)
 def test_a_number_that_is_not_finite_ends_the_curve(line: str) -> None:
     [(step, loss, accuracy)] = points([line], KEYS)
     assert (step, accuracy) == (8, {})
     assert math.isnan(loss)
+
+
+def test_a_step_that_is_too_large_is_missing() -> None:
+    reader = MetricReader(Reading.of(KEYS, ""), ["add"])
+    assert reader.read(f'{{"iter": {10**400}, "val_loss": 1, "acc_add": 0.5}}') is None
+    assert "no line has the step (key 'iter')" in reader.missing()
+
+
+def test_a_parameter_count_that_is_too_large_is_infinite() -> None:
+    reader = MetricReader(Reading.of(KEYS, "", "n_params"), ["add"])
+    assert reader.read(f'{{"n_params": {10**400}}}') is None
+    assert reader.parameters == math.inf
 
 
 def test_steps_that_go_backwards_are_refused_unless_a_process_began() -> None:
