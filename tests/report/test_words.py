@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,15 @@ SPEC = make_spec()
 LISTED = ", ".join(map(str, SIZES))
 
 
+@cache
+def plain_answer() -> Answer:
+    """Return the answer of :data:`SPEC`. It is cached, because pytest needs many answers for its parameters."""
+    return answer(SPEC, bracketed())
+
+
 def with_verdicts(*verdicts: Verdict, comparison: str = "fewer") -> Answer:
     """Return an answer whose mixes have these verdicts and this comparison."""
-    plain = answer(SPEC, bracketed())
+    plain = plain_answer()
     mixes = []
     for mix, verdict in zip(plain.mixes, verdicts, strict=True):
         target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))

@@ -82,11 +82,12 @@ def import_code(module_name: str) -> ModuleType:
         Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
-    earlier = frozenset(sys.modules)
-    if module_name not in earlier:
+    if module_name not in sys.modules:
         importlib.invalidate_caches()  # It may just have been written.
-    module = importlib.import_module(module_name)
-    _warn_of_unknown_files(module_name, earlier)
+        earlier = frozenset(sys.modules)
+        importlib.import_module(module_name)
+        _warn_of_unknown_files(module_name, earlier)
+    module = sys.modules[module_name]
     folder = folder_of(module_name)
     if folder and module_name != MAIN:
         _serve([Path(folder)], module_name)  # Without this, another process may not find the module.
