@@ -50,8 +50,8 @@ from orchestrator.jobs.state import State
 from orchestrator.system.files import opened_parent
 from orchestrator.system.permissions import is_of_another
 from trainables import IMPORTED_AT
+from trainables.contract.file_hashes import may_have_changed
 from trainables.contract.finder import is_outside
-from trainables.contract.sources import may_have_changed
 from trainables.contract.user_modules import files_of
 
 log = logging.getLogger(__name__)

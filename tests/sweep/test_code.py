@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import os
 import re
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
@@ -420,6 +422,17 @@ PARTS = {
     "a property": ("@property\n    def rate(self):\n        return 1", "return 2"),
     "a static method": ("@staticmethod\n    def rate():\n        return 1", "return 2"),
     "a class method": ("@classmethod\n    def rate(cls):\n        return 1", "return 2"),
+    "a partial method": ("rate = __import__('functools').partialmethod(print, 'return 1')", "return 2"),
+    "a set": ("rate = {'a', 'return 1'}", "return 2"),
+    "an array": ("rate = __import__('numpy').array([ord(one) for one in 'return 1'])", "return 2"),
+    "a fraction": ("rate = __import__('fractions').Fraction(len('return 1'), 3)", "return 22"),
+    "a default": ("def rate(self, one='return 1'):\n        return 3", "return 2"),
+    "a recursive function": (
+        "rate = (lambda: [one := (lambda self: (one, two)), two := 'return 1'][0])()\n    others = [0, 'return 1']\n"
+        "    others.append(others)",
+        "return 2",
+    ),
+    "a wrapped function": ("rate = (lambda one: lambda self: one)('return 1')", "return 2"),
     "only an attribute": ("rate = (1, {'a': [2.5, 'return 1']})", "return 2"),
 }
 
@@ -438,6 +451,22 @@ def test_every_part_of_a_class_in_a_notebook_is_hashed(
     assert len(first) == 16
     assert hash_of_cell("<cell 2>", cell, monkeypatch) == first
     assert hash_of_cell("<cell 3>", cell.replace("return 1", new), monkeypatch) != first
+
+
+def test_the_loaded_base_of_a_class_in_a_notebook_is_hashed(
+    workplace: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file changes after it was imported. A new notebook has the new base, and another hash."""
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    file = workplace / f"{module}.py"
+    file.write_text("class Base:\n    def rate(self):\n        return 1\n")
+    cell = f"from {module} import Base\nclass Board(Base):\n    pass\n"
+    hash_of_cell("<cell 1>", cell, monkeypatch)
+    file.write_text(file.read_text().replace("1", "22"))
+    old = hash_of_cell("<cell 2>", cell, monkeypatch)
+    del sys.modules[module]
+    importlib.invalidate_caches()
+    assert hash_of_cell("<cell 3>", cell, monkeypatch) != old
 
 
 def test_a_base_and_a_later_assignment_count_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,6 +526,23 @@ print(set(o.run({str(space)!r}, engine="local", record="jsonl", quiet=True).runs
     if imported == "module":  # It reads trainables, so the program was imported before the change.
         assert "from trainables" in (workplace / f"{module}.py").read_text()
     assert process([sys.executable, "-c", code], cwd=workplace).succeeded().strip().endswith("{0.7}")
+
+
+def test_a_compiled_module_that_was_built_again_is_refused(workplace: Path, module: str) -> None:
+    """Python would keep the old one."""
+    space = write(workplace, module, score="0.9", imports=f"import built_{module}")
+    built = workplace / f"built_{module}{EXTENSION_SUFFIXES[0]}"
+    code = f"""
+import importlib.util, pathlib, shutil, sys
+shutil.copy(importlib.util.find_spec("_bisect").origin, {str(built)!r})
+sys.modules["built_{module}"] = importlib.import_module("_bisect")
+sys.path.insert(0, {str(workplace)!r})
+import {module}
+import orchestrator as o
+o.run({str(space)!r}, engine="local", record="jsonl", quiet=True)
+"""
+    ended = process([sys.executable, "-c", code], cwd=workplace)
+    assert f"{built} was built after this program started: start it again to use the new file" in ended.err
 
 
 def test_a_file_that_changes_while_it_is_imported_is_imported_again(workplace: Path, module: str) -> None:

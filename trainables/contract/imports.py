@@ -7,6 +7,7 @@ import importlib.util
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
@@ -49,9 +50,9 @@ def imports_of(file: Path, name: str) -> Imports:
     """Return the possible imports of a Python file, which is the module ``name``.
 
     They include the packages around the module. If a name is computed, only the packages before the computed part are
-    known.
+    known. A compiled file, or one that is not Python, has no others.
     """
-    if file.suffix != ".py":
+    if file.name.endswith(tuple(EXTENSION_SUFFIXES)):
         return Imports(frozenset(_around(name)))
     status = file.stat()
     return _imports_in(file, name, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
@@ -82,7 +83,7 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
 
 def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
     """Yield the modules that statements and calls of a file name. ``own`` has its ``__name__`` and ``__package__``."""
-    functions = _names_of(tree, IMPORTING).keys()
+    functions = _names_of(tree, IMPORTING)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -90,8 +91,10 @@ def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]
             base = _absolute("." * node.level + (node.module or ""), own["__package__"])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names if base)
-        elif isinstance(node, ast.Call) and _last_name(node.func) in functions:
-            yield _name_of_call(node, own)
+        elif isinstance(node, ast.Call) and (function := functions.get(_last_name(node.func))) is not None:
+            yield (name := _name_of_call(node, own))
+            if function == "run_module" and name:
+                yield f"{name}.__main__"  # What runs if it is a package.
 
 
 def _names_of(tree: ast.AST, originals: Collection[str]) -> dict[str, str]:

@@ -88,7 +88,7 @@ def _named_in(folder: Path, name: str) -> _NamedModule | None:
     return _NamedModule(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
 
 
-def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedModule]:
+def own_modules(module_name: str, folders: Sequence[Path], script: Path | None = None) -> dict[str, _NamedModule]:
     """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
 
     A package with a file counts whole: its modules may import each other by computed names. A package without a file
@@ -97,6 +97,8 @@ def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedMo
     Args:
         module_name: The module.
         folders: The folder of the module, then other folders of the user's code.
+        script: The file, if another process runs it as a script. Modules with names of this project's packages then
+            count, too.
 
     Raises:
         ImportError: A package has more than :data:`MOST_MODULES` modules.
@@ -105,7 +107,7 @@ def own_modules(module_name: str, folders: Sequence[Path]) -> dict[str, _NamedMo
     searched: dict[Path, None] = {}
     # Files that are found may add folders to Python's search path. Walk again until there are no new ones.
     while True:
-        own = _walk(module_name, folders, list(searched))
+        own = _walk(module_name, folders, list(searched), script)
         files = [(named.file, imports_of(named.file, name)) for name, named in own.items() if named.file is not None]
         added = [folder for file, imports in files for folder in _below(root, file, imports.folders)]
         if searched.keys() >= set(added):
@@ -120,7 +122,9 @@ def _below(root: Path, file: Path, names: Iterable[str]) -> list[Path]:
     return [folder / name for name in sorted(names) for folder in above if os.path.isdir(folder / name)]
 
 
-def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -> dict[str, _NamedModule]:
+def _walk(
+    module_name: str, folders: Sequence[Path], searched: Sequence[Path], script: Path | None
+) -> dict[str, _NamedModule]:
     """Return the result of :func:`own_modules` if files have added the folders ``searched`` to the search path."""
     root = folders[0]
     own = dict[str, _NamedModule]()
@@ -133,9 +137,12 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
         # usually add folders before installed packages. Other folders of the user's code come last, so that a module
         # there can never hide an installed one.
         top = top_name(name)
-        if (named := _named_in(root, name)) is not None:
+        named = _named_in(root, name)
+        found = list(filter(None, (_named_in(folder, name) for folder in searched)))
+        # A module in a later folder hides a directory without a file in an earlier one.
+        below = next((one for one in found if one.file is not None), found[0] if found else None)
+        if named is not None and (named.file is not None or below is None or below.file is None):
             return named if not is_installed(root) or top == top_name(module_name) else None
-        below = next(filter(None, (_named_in(folder, name) for folder in searched)), None)
         if below is not None and not is_installed(below.folder):
             return below
         if elsewhere(top) is not None:
@@ -148,11 +155,11 @@ def _walk(module_name: str, folders: Sequence[Path], searched: Sequence[Path]) -
         computed.update(imports.packages)
         written = {inner for text in imports.texts for inner in _inner_names(text) if module_file(root, inner)}
         for other in sorted(imports.names | written):
-            if other not in seen and is_outside(other) and (below := find(other)) is not None:
+            if other not in seen and (script is not None or is_outside(other)) and (below := find(other)) is not None:
                 visit(other, below)
         own[name] = named
 
-    file = file_of(module_name) if module_name == MAIN else module_file(root, module_name)
+    file = script or (file_of(module_name) if module_name == MAIN else module_file(root, module_name))
     if file is not None and file.is_file():
         visit(module_name, _NamedModule(root, file))
         while more := [

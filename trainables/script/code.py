@@ -6,14 +6,14 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from trainables.contract.file_hashes import DIGITS, without_comments
 from trainables.contract.finder import MAIN, module_file
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import DIGITS, without_comments
 from trainables.contract.user_modules import own_modules
 from trainables.script import placeholders
 from trainables.script.options import ScriptOptions
@@ -21,17 +21,28 @@ from trainables.script.options import ScriptOptions
 LONGEST_NAME = 256
 """Words of a command with more characters are not looked up as files."""
 MOST_BYTES_ELSEWHERE = 1 << 20
-"""Maximum size of a file outside the script's directory that counts as code. Larger ones are probably data."""
+"""Maximum size of a file that counts as code if it is outside the script's directory, or that is read as Python without
+a suffix of Python. Larger ones are probably data."""
 MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """Pattern of the name of a module."""
+MODULE_FLAG = re.compile(r"-[a-zA-Z]*m|--module")
+"""Pattern of the option before the name of a module."""
+MODULE_OPTION = re.compile(rf"(?:-m|--module=)({MODULE_NAME.pattern})")
+"""Pattern of an option with the name of a module."""
 INTERPRETER = re.compile(r"(python|pypy)[\d.]*")
 """Pattern of the file names of Python interpreters. They run code, but are not the code."""
+SHELL_SUFFIXES = (".sh", ".bash")
+"""Suffixes of shell scripts. The words in them also count."""
+PYTHON_SUFFIXES = (".py", ".pyw")
+"""Suffixes of Python files. Files with other suffixes may also be Python, if they are short."""
+PROGRAM_SUFFIXES = (*PYTHON_SUFFIXES, *SHELL_SUFFIXES, ".jl", ".r", ".lua", ".pl", ".rb", ".js", ".ts", ".m", ".jar")
+"""Suffixes, in lower case, of files that another program runs."""
 
 
 def code_files(options: ScriptOptions) -> list[str]:
     """Return the files of a script's code, relative to its directory or absolute.
 
-    They are the files under ``code:``. By default, they are the files that its command names, also inside the text of a
+    They are the files under ``code:``. By default, they are the files that its command names, also in the text of a
     shell, the modules after ``-m``, and the modules that Python files among them import from their own folders. A file
     outside the directory counts only if it is a short text.
 
@@ -40,67 +51,107 @@ def code_files(options: ScriptOptions) -> list[str]:
     if options.code:
         return sorted(set(options.code))
     root = Path(options.directory)
-    words = list(_words(options))
-    files = {word for word in words if len(word) < LONGEST_NAME and _is_code(root, word)}
-    for name in list(files):
-        path = Path(os.path.abspath(root / name))
-        if path.suffix == ".py" and path.stem != MAIN:
-            imported = _module_files(path.parent, path.stem)
-            files |= {file if Path(name).is_absolute() else os.path.relpath(file, root) for file in imported}
-    for flag, name in pairwise(words):
-        if flag == "-m" and MODULE_NAME.fullmatch(name):
-            files |= {os.path.relpath(file, root) for file in _module_files(root, name)}
+    words = list(_words(options.command))
+    named = dict.fromkeys(filter(None, (_file_named(root, word) for word in words)))
+    for name in [name for name in named if name.endswith(SHELL_SUFFIXES)]:
+        inner = list(_words([(root / name).read_text(encoding="utf-8", errors="replace")]))
+        named |= dict.fromkeys(filter(None, (_file_named(root, word) for word in inner)))
+        words += inner
+    files = set(named)
+    for name in named:
+        imported = _files_of_script(Path(os.path.abspath(root / name)))
+        files |= {str(file) if Path(name).is_absolute() else os.path.relpath(file, root) for file in imported}
+    for module in _modules(words):
+        files |= {os.path.relpath(file, root) for file in _files_of_module(root, module)}
     return sorted(files)
 
 
 def knows_code(options: ScriptOptions) -> bool:
-    """Return True if a change of the script's code would change its hash.
-
-    The text after ``python -c`` is part of the command, so it is known.
-    """
-    files = [name for name in code_files(options) if not INTERPRETER.fullmatch(Path(name).name)]
-    is_inline = "-c" in options.command and INTERPRETER.fullmatch(Path(options.command[0]).name) is not None
-    return bool(files) or is_inline
+    """Return True if a change of the script's code would change its hash: one of its files is a program."""
+    return bool(options.code) or any(_is_program(Path(options.directory) / name) for name in code_files(options))
 
 
-def _words(options: ScriptOptions) -> Iterator[str]:
+def _is_program(file: Path) -> bool:
+    """Return True for a file that runs, which configuration files and interpreters are not."""
+    if INTERPRETER.fullmatch(file.name):
+        return False
+    return file.suffix.lower() in PROGRAM_SUFFIXES or os.access(file, os.X_OK)
+
+
+def _words(command: Iterable[str]) -> Iterator[str]:
     """Yield the words of a command, and the words in its words, as a shell would split them. Omit placeholders."""
-    for word in options.command:
+    for word in command:
         try:
-            parts = shlex.split(word)
+            lexer = shlex.shlex(word, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            parts = list(lexer)
         except ValueError:  # A quotation mark is not closed.
             parts = word.split()
         for part in dict.fromkeys((word, *parts)):
-            if part and not placeholders.fields_in(part, "script.command"):
+            if part and not _has_placeholder(part):
                 yield part
 
 
-def _is_code(root: Path, word: str) -> bool:
-    """Return True if a word names a file of code."""
-    path = root / word
-    if not path.is_file():
-        return False
-    if not Path(word).is_absolute() and ".." not in Path(word).parts:
-        return True
-    if path.stat().st_size > MOST_BYTES_ELSEWHERE or INTERPRETER.fullmatch(path.name):
-        return False
+def _has_placeholder(word: str) -> bool:
     try:
-        return b"\0" not in path.read_bytes()
+        return bool(placeholders.fields_in(word, "script.command"))
+    except SettingsError:  # A brace in a shell script.
+        return True
+
+
+def _modules(words: Sequence[str]) -> Iterator[str]:
+    """Yield the modules after ``-m``."""
+    for flag, name in pairwise(words):
+        if MODULE_FLAG.fullmatch(flag) and MODULE_NAME.fullmatch(name):
+            yield name
+    yield from (found[1] for word in words if (found := MODULE_OPTION.fullmatch(word)))
+
+
+def _file_named(root: Path, word: str) -> str:
+    """Return the file of code that a word names, or an empty string. A directory stands for its ``__main__.py``."""
+    if len(word) >= LONGEST_NAME:
+        return ""
+    path = root / word
+    if path.is_dir():
+        word = os.path.join(word, f"{MAIN}.py")
+        path = root / word
+    if not path.is_file():
+        return ""
+    if not Path(word).is_absolute() and ".." not in Path(word).parts:
+        return word
+    if path.stat().st_size > MOST_BYTES_ELSEWHERE or INTERPRETER.fullmatch(path.name):
+        return ""
+    try:
+        return "" if b"\0" in path.read_bytes() else word
     except OSError:
-        return True  # `code_hash` reports that it cannot be read.
+        return word  # `code_hash` reports that it cannot be read.
 
 
-def _module_files(folder: Path, name: str) -> list[str]:
+def _files_of_script(file: Path) -> list[Path]:
+    """Return the files that a file imports if Python runs it. Python searches the folder to which a link leads."""
+    if file.suffix not in PYTHON_SUFFIXES and file.stat().st_size > MOST_BYTES_ELSEWHERE:
+        return []  # Data.
+    try:
+        modules = own_modules(MAIN, [file.resolve().parent], file)
+    except ImportError as error:
+        raise SettingsError(f"{file}: {error}", key="script.code", given=str(file)) from error
+    return [module.file for module in modules.values() if module.file is not None]
+
+
+def _files_of_module(folder: Path, name: str) -> list[Path]:
     """Return the files of a module in a folder, and of the modules that it imports from there.
 
     A package counts whole. Return an empty list if the folder does not have the module.
     """
     main = f"{name}.{MAIN}"
+    started = next((one for one in (main, name) if module_file(folder, one) is not None), None)
+    if started is None:
+        return []
     try:
-        modules = own_modules(main if module_file(folder, main) is not None else name, [folder])
+        modules = own_modules(started, [folder], module_file(folder, started))
     except ImportError as error:
         raise SettingsError(f"{folder}: {error}", key="script.code", given=name) from error
-    return [str(module.file) for module in modules.values() if module.file is not None]
+    return [module.file for module in modules.values() if module.file is not None]
 
 
 def code_hash(options: ScriptOptions) -> str:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig
 from trainables.contract.bars import Bar
+from trainables.contract.file_hashes import DIGITS
 from trainables.contract.runs import run_key
 from trainables.contract.settings import SettingsError, digest_of
 from trainables.contract.simple import FLOPS_PER_PARAMETER, GUESSED_BATCH
-from trainables.contract.sources import DIGITS
 from trainables.contract.words import Words
 from trainables.script import placeholders
 from trainables.script.code import code_hash, knows_code

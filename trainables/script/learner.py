@@ -170,6 +170,7 @@ class ScriptLearner(PointLearner):
         self.steps_seen = []
         begun = heard = time.monotonic()
         is_first = True
+        is_checked = False
         while True:
             ended = self._process.ended()
             lines = log.read()
@@ -183,6 +184,9 @@ class ScriptLearner(PointLearner):
             is_first = False
             for point in self._read(lines):
                 heard = time.monotonic()
+                if not is_checked:  # It has imported its files by now, perhaps after they were changed.
+                    self._check_code()
+                    is_checked = True
                 if not self._reader.is_tolerant and log.number > number:
                     self.steps_seen.append(point.step)
                 yield TimedPoint(point, before + heard - begun)

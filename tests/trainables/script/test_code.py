@@ -13,11 +13,24 @@ from trainables.script.code import code_files, code_hash, knows_code
 from trainables.script.options import ScriptOptions
 
 FILES = {
+    "project/package/__main__.py": "from . import inner\nimport near\n",
+    "project/package/near.py": "",
+    "project/start": "#!/usr/bin/env python\nimport model\n",
+    "project/train.v2.py": "import runpy\nrunpy.run_module('inner')\n",
+    "project/inner/__init__.py": "",
+    "project/inner/__main__.py": "",
+    "project/own.py": "import orchestrator.part\n",
+    "project/orchestrator/__init__.py": "",
+    "project/orchestrator/part.py": "",
+    "project/hiding.py": "import sys; sys.path.insert(0, __file__.rpartition('/')[0] + '/src'); import hidden\n",
+    "project/hidden/data.txt": "",
+    "project/src/hidden.py": "",
+    "project/run.sh": "cd .; python train.py {x}\n",
+    "project/settings.yaml": "a: 1\n",
     "project/train.py": "import model\n",
     "project/model.py": "RATE = 1\n",
     "project/unused.py": "",
     "project/package/__init__.py": "",
-    "project/package/__main__.py": "from . import inner\n",
     "project/package/inner.py": "",
     "lib/other.py": "import near\n",
     "lib/near.py": "",
@@ -27,7 +40,15 @@ COMMANDS = {
     "a path above": ("python ../lib/other.py", {"../lib/near.py", "../lib/other.py"}),
     "an absolute path": ("python {root}/lib/other.py", {"{root}/lib/near.py", "{root}/lib/other.py"}),
     "a module": ("python -m train", {"model.py", "train.py"}),
-    "a package": ("python -m package", {"package/__init__.py", "package/__main__.py", "package/inner.py"}),
+    "a package": ("python -um package", {f"package/{name}.py" for name in ("__init__", "__main__", "inner", "near")}),
+    "a folder": ("python package settings.yaml", {"package/__main__.py", "package/near.py", "settings.yaml"}),
+    "a main file": ("python package/__main__.py", {"package/__main__.py", "package/near.py"}),
+    "no suffix": ("./start", {"./start", "model.py", "start"}),
+    "a name with dots": ("python train.v2.py", {"train.v2.py", "inner/__init__.py", "inner/__main__.py"}),
+    "names of our packages": ("python own.py", {"own.py", "orchestrator/__init__.py", "orchestrator/part.py"}),
+    "a hiding folder": ("python hiding.py", {"hiding.py", "src/hidden.py"}),
+    "a shell script": ("bash run.sh", {"model.py", "run.sh", "train.py"}),
+    "one option": ("python -mtrain", {"model.py", "train.py"}),
     "a launcher": ("torchrun --nproc 2 -m train", {"model.py", "train.py"}),
 }
 
@@ -61,6 +82,11 @@ def test_the_files_of_a_command_are_hashed(kind: str, in_a_shell: bool, place: P
     assert len(hashes) == 1 + len(files)
 
 
+def test_modules_next_to_the_target_of_a_link_are_hashed(place: Path) -> None:
+    (place / "project" / "linked.py").symlink_to(place / "lib" / "other.py")
+    assert code_files(options(place, "python", "linked.py")) == ["../lib/near.py", "linked.py"]
+
+
 @pytest.mark.parametrize("command", [("python", "-m", "json.tool"), ("true", "{size}"), ("bash", "-c", "cd x; 'y")])
 def test_without_known_code_the_directory_counts_and_a_warning_says_so(command: tuple[str, ...], place: Path) -> None:
     script = options(place, *command)
@@ -71,11 +97,17 @@ def test_without_known_code_the_directory_counts_and_a_warning_says_so(command: 
     assert "No file of the script is known, so its runs are reused even if its code changes." in family.warnings([8])[0]
 
 
-def test_an_interpreter_is_not_the_code_but_the_text_that_it_runs_is(place: Path) -> None:
+def test_an_interpreter_is_not_the_code(place: Path) -> None:
     assert not knows_code(options(place, sys.executable, "-m", "json.tool"))
-    assert knows_code(options(place, sys.executable, "-c", "print(1)"))
+    assert not knows_code(options(place, sys.executable, "-c", "import train"))
     (place / "project" / "python3.11").symlink_to(sys.executable)
     assert not knows_code(options(place, "./python3.11", "-m", "json.tool"))
+
+
+def test_a_configuration_file_is_not_the_program(place: Path) -> None:
+    script = options(place, "env", "PYTHONPATH=src", "python", "-m", "elsewhere", "settings.yaml")
+    assert code_files(script) == ["settings.yaml"]
+    assert not knows_code(script)
 
 
 def test_data_outside_the_directory_are_not_code(place: Path) -> None:

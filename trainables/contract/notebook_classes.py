@@ -1,0 +1,155 @@
+"""The hash of a class that was written in a notebook, or in a program without a file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial, partialmethod
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import numpy as np
+
+from trainables.contract.file_hashes import DIGITS, hash_of_files
+from trainables.contract.finder import is_installed, is_outside, top_name
+from trainables.contract.user_modules import file_of, files_of, folder_of
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+"""Types of values whose text is their value."""
+ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
+"""Pattern of an address in memory, in the text of an object that has no text of its own."""
+
+
+def hash_of_class(kind: object) -> str:
+    """Return the hash of a class that was written in a notebook, and of its bases in the user's code.
+
+    Return an empty string if it is not a class.
+    """
+    if not isinstance(kind, type):
+        return ""
+    digest = hashlib.sha256()
+    for base in kind.__mro__:
+        module = base.__module__
+        if not is_outside(module) or top_name(module) in sys.stdlib_module_names:
+            continue
+        if file_of(module) is None:
+            digest.update("\0".join(_parts_of_class(base)).encode() + b"\0")
+        elif not is_installed(Path(folder_of(module))):
+            # Its file may have changed since it was imported, so what was imported counts, too.
+            digest.update(hash_of_files(files_of(module)).encode() + b"\0")
+            digest.update("\0".join(_loaded_parts(base)).encode() + b"\0")
+    return digest.hexdigest()[:DIGITS]
+
+
+def _parts_of_class(kind: type) -> Iterator[str]:
+    """Yield the texts that define a class: the source of each function, the source around it, and what it holds now.
+
+    Functions are those that the class has now, which may not be those of its source.
+    """
+    functions = dict(_functions_of(kind))
+    texts = [_source_of(function) for function in functions.values()]
+    texts += filter(None, map(partial(_source_around, kind), functions.values()))
+    yield from dict.fromkeys(texts)
+    for name, function in sorted(functions.items()):
+        yield f"{name}: {_bound_text(function)}"
+    yield from _attributes_of(kind)
+
+
+def _loaded_parts(kind: type) -> Iterator[str]:
+    """Yield the texts that define a class as it was imported, whatever its file contains now."""
+    for name, function in sorted(_functions_of(kind)):
+        yield f"{name}: {_value_text(function)}"
+    yield from _attributes_of(kind)
+
+
+def _attributes_of(kind: type) -> Iterator[str]:
+    for name, value in sorted(vars(kind).items()):
+        is_special = name.startswith("__") and name.endswith("__")
+        if not is_special and not inspect.isfunction(value) and (text := _value_text(value)):
+            yield f"{name} = {text}"
+
+
+def _functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions of a class by name, also those of properties and of class and static methods."""
+    for name, value in vars(kind).items():
+        wrapped = (getattr(value, part, None) for part in ("fget", "fset", "fdel", "func", "__func__", "__wrapped__"))
+        for number, function in enumerate((value, *wrapped)):
+            if inspect.isfunction(function):
+                yield f"{name} {number}", function
+
+
+def _source_of(function: FunctionType) -> str:
+    """Return the source of a function or, if it is unknown, its compiled code as text."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return "\n".join(_code_text(function.__code__))
+
+
+def _bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
+    """Return the values that a function holds: its defaults, and variables of the functions around it."""
+    values: list[object] = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # A variable without a value.
+            values.append(cell.cell_contents)
+    return _value_text([value for value in values if not isinstance(value, type)], around)
+
+
+def _code_text(code: CodeType) -> Iterator[str]:
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_text(constant)
+        else:
+            yield _value_text(constant)
+
+
+def _value_text(value: object, around: tuple[int, ...] = ()) -> str:
+    """Return a value as text. Return an empty string for an object whose text would differ between processes.
+
+    ``around`` are the identities of the values that contain it, because a function or list can contain itself.
+    """
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if id(value) in around:
+        return "..."
+    text_of = partial(_value_text, around=(*around, id(value)))
+    if inspect.isfunction(value):
+        return f"{' '.join(_code_text(value.__code__))} {_bound_text(value, (*around, id(value)))}"
+    if isinstance(value, partialmethod | partial):
+        return f"partial {text_of([value.func, value.args, value.keywords])}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(text_of, value)))}}}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(text_of, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    text = repr(value)
+    return "" if ADDRESS.search(text) else text
+
+
+def _source_around(kind: type, method: FunctionType) -> str:
+    """Return the source of a class around one of its methods. Return an empty string if the source is unknown or the
+    method is from elsewhere.
+
+    The standard library finds the source of a class only in the file of a
+    module, so search around a method.
+    """
+    try:
+        lines, row = inspect.findsource(method)
+        tree = ast.parse("".join(lines))
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    for node in classes:
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        if first <= row < (node.end_lineno or 0):
+            return "".join(lines[first - 1 : node.end_lineno])
+    return ""
