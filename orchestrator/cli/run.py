@@ -31,6 +31,7 @@ from orchestrator.cli.options import (
 from orchestrator.cli.results import print_comparison
 from orchestrator.forecast.cost_estimate import plan_json
 from orchestrator.history.journal import recall
+from orchestrator.history.other_code import check_shown
 from orchestrator.history.resume import newest_sweep
 from orchestrator.history.stop_requests import ask_to_stop
 from orchestrator.home.directories import Home
@@ -214,7 +215,8 @@ def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Att
             with logged_to(console):
                 newest = newest_sweep(attempt.spec, Home(options.home.resolve()))
         if newest is not None and not options.retry_failed and recall(newest.files).answered:
-            answered = f"{attempt.spec.title}: answered by {newest.id}"
+            warning = check_shown(attempt.spec, newest)
+            answered = "\n".join(filter(None, (warning, f"{attempt.spec.title}: answered by {newest.id}")))
             console.print(answered, markup=False, highlight=False, soft_wrap=True)
             attempt.sweep = newest
             continue

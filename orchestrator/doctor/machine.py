@@ -28,11 +28,12 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.catalog.reading import read_sweeps
 from orchestrator.history.sweeps import UnreadableError
-from orchestrator.home.directories import Home
+from orchestrator.home.directories import DATABASE, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.new_home import exchange_warning, make_home
 from orchestrator.home.ownership import why_foreign
 from orchestrator.jobs.resources import Resources
+from orchestrator.record.inspection import foreign_records
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.system.commands import DISTRIBUTION, command_line
@@ -256,7 +257,7 @@ def unreadable_things(home: Home) -> list[str]:
 
 def files_of_home(home: Path) -> CheckResult:
     """Check that a home contains only what this program writes, and that all its sweeps can be read."""
-    things = foreign_things(Home(home))
+    things = [*foreign_things(Home(home)), *foreign_records(home / DATABASE)]
     if things:
         text = f"{first_of(things)}. These are not used"
         return wrong(text, "if you did not make them, find out who did; then delete them")

@@ -10,6 +10,7 @@ from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_origin
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 
@@ -27,29 +28,59 @@ def check_resumed(sweep: Sweep, *, retry_failed: bool) -> str:
             trained. Also if the code has changed and the space does not allow that.
     """
     spec = sweep.spec
-    now = spec.family_class.version
-    keys = {entry.request: entry.key for entry in read_journal(sweep.files.journal) if isinstance(entry, Ended)}
-    family = spec.make_family()
-    # Keys contain the version. They also differ if the family computes them in another way now.
-    is_other = sweep.version not in (0, now)
-    if is_other or any(family.key(spec.config(request)) != key for request, key in keys.items()):
-        was = f", but had {sweep.version} when it started" if is_other else ""
+    if has_other_keys(spec, sweep):
+        now = spec.family_class.version
+        was = f", but had {sweep.version} when it started" if _is_other_version(spec, sweep) else ""
         raise UserError(
             f"{sweep.id} cannot be resumed: {spec.family} has version {now}{was}, so its runs have other keys now. "
             f"Restore that code, or omit --resume: a new sweep trains all runs with version {now}"
         )
-    others = _of_other_code(spec, sweep.files.home, keys.values())
-    # Before its first run ends, only checkpoints show that the sweep has trained with the old code.
-    has_checkpoints = sweep.source not in ("", spec.source) and Checkpoints(sweep.files.checkpoints).stacks()
-    if not others and not has_checkpoints:
+    others = _sweeps_of_other_code(spec, sweep)
+    if not others:
         return ""
-    change = _change(spec, sweep.files.home, others or [sweep.id])
+    change = _change(spec, sweep.files.home, others)
     if spec.code == "warn" or retry_failed:
         why = "code=warn" if spec.code == "warn" else "--retry-failed"
         return f"{change} since {sweep.id} started; its finished runs are kept, because of {why}"
     raise UserError(
         f"{sweep.id} cannot be resumed: {change}. Either restore that code, or start a new sweep (omit --resume) and "
         "raise `version` or pass --fresh. If both versions train identically, add --set code=warn."
+    )
+
+
+def has_other_keys(spec: SweepSpec, sweep: Sweep) -> bool:
+    """Return True if the present family of a specification gives other keys to the runs of a sweep. Then the sweep
+    would train all its runs again.
+
+    Keys contain the version. They also differ if the family computes them in another way now.
+    """
+    family = spec.make_family()
+    keys = _keys(sweep)
+    return _is_other_version(spec, sweep) or any(
+        family.key(sweep.spec.config(request)) != key for request, key in keys.items()
+    )
+
+
+def check_shown(spec: SweepSpec, sweep: Sweep) -> str:
+    """Return a warning if other code trained the runs of a sweep that stands for a new one. Return an empty string if
+    not.
+
+    Args:
+        spec: The specification of the new sweep, with the present code.
+        sweep: The stored sweep, whose answer is shown or whose runs are kept.
+
+    Raises:
+        UserError: If the space does not allow such runs.
+    """
+    others = _sweeps_of_other_code(spec, sweep)
+    if not others:
+        return ""
+    change = _change(spec, sweep.files.home, others)
+    if spec.code == "warn":
+        return f"{change} since {sweep.id} started; its answer and its finished runs count, because of code=warn"
+    raise UserError(
+        f"{change}, and {sweep.id} would stand for the present code. To train its runs again, raise `version` in the "
+        "class, or start a new sweep with `run --fresh`. If both versions train identically, add --set code=warn."
     )
 
 
@@ -73,6 +104,25 @@ def check_reused(spec: SweepSpec, home: Home) -> str:
         f"{change}, and {many} would be reused. To train them again, raise `version` in the class, or pass --fresh. "
         "If both versions train identically, add --set code=warn."
     )
+
+
+def _keys(sweep: Sweep) -> dict[Request, str]:
+    """Return the key of each finished run of a sweep."""
+    return {entry.request: entry.key for entry in read_journal(sweep.files.journal) if isinstance(entry, Ended)}
+
+
+def _is_other_version(spec: SweepSpec, sweep: Sweep) -> bool:
+    """Return True if a sweep started with another version of the family. An unknown version counts as equal."""
+    return sweep.version not in (0, spec.family_class.version)
+
+
+def _sweeps_of_other_code(spec: SweepSpec, sweep: Sweep) -> list[str]:
+    """Return the sweep of each finished run of ``sweep`` that other code than the specification's trained."""
+    others = _of_other_code(spec, sweep.files.home, _keys(sweep).values())
+    if others or sweep.source in ("", spec.source):
+        return others
+    # Before its first run ends, only checkpoints show that the sweep has trained with the old code.
+    return [sweep.id] if Checkpoints(sweep.files.checkpoints).stacks() else []
 
 
 def _of_other_code(spec: SweepSpec, home: Home, keys: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from orchestrator.history.journal import Ended, Journal, Memory, recall
 from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.other_code import has_other_keys
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_store import RunStore
@@ -54,14 +55,20 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
 
 
 def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
-    """Return this user's newest sweep with the same runs, finished or not. Skip and log newer sweeps that came with an
-    archive, because their answers may be another user's."""
+    """Return this user's newest sweep with the same runs, finished or not.
+
+    Skip and log newer sweeps that came with an archive, because their answers may be another user's, and sweeps of
+    another version of the family, whose runs have other keys.
+    """
     for sweep in _of_space(spec, home):
         if differences(spec, sweep.spec):
             continue
-        if not sweep.files.is_imported:
+        if sweep.files.is_imported:
+            log.info(f"{sweep.id} came with an archive, so it is not counted as yours")
+        elif has_other_keys(spec, sweep):
+            log.info(f"{sweep.id} is of another version of {spec.family}, so it does not count")
+        else:
             return sweep
-        log.info(f"{sweep.id} came with an archive, so it is not counted as yours")
     return None
 
 

@@ -1,8 +1,9 @@
 """Opens a home's SQLite database without trusting it.
 
-SQLite runs the triggers and views in the schema, which need not end. To undo an interrupted change, it reads a journal
-next to the database. The journal can name any other file, which SQLite then deletes. MLflow's databases use none of
-these.
+SQLite runs the expressions, triggers and views in the schema, which need not end. So callers compare the schema
+(:func:`schema_of`) with the one that they expect before they read a row. To undo an interrupted change, SQLite reads a
+journal next to the database. The journal can name any other file, which SQLite then deletes. MLflow's databases use
+none of these.
 """
 
 from __future__ import annotations
@@ -25,10 +26,19 @@ NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")
 """End of a journal that names another file (SQLite's file format, section 3)."""
 DEFINITION_WORD = re.compile(r"\w+|[^\w\s\"`\[\]]")
 """Pattern of a word or a sign in a definition, without the quotes around names."""
-OWN_TABLES = ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
-"""Tables that SQLite itself makes, for example for ``ANALYZE``."""
-LONGEST_VALUE = 4 << 20
-"""Bytes of a value. An expression in the schema could compute a larger one in each row."""
+OWN_TABLES = {
+    "sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)",
+    "sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
+"""Definitions of the tables that SQLite itself makes, for example for ``ANALYZE``."""
+LONGEST_VALUE = 1 << 18
+"""Bytes of a value. An expression in the schema could compute a larger one in each row, or search in it for a time that
+grows with the square of its length."""
+LONGEST_PATTERN = 1000
+"""Bytes of a pattern of LIKE or GLOB. SQLite cannot be stopped while it compares one value with one pattern."""
+LONGEST_DEFINITION = 1 << 16
+"""Bytes of a statement, also of a definition in the schema."""
 LONGEST_QUERY_S = 5.0
 """Seconds for all queries of a connection."""
 
@@ -54,6 +64,8 @@ def open_database(database: Path, *, to_write: bool = False) -> Iterator[sqlite3
     with closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_S, isolation_level=None)) as connection:
         connection.text_factory = lambda text: text.decode(errors="replace")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LONGEST_PATTERN)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_DEFINITION)
         # SQLite stops a query if the handler returns True, so an endless view cannot hang this program.
         end = time.monotonic() + TIMEOUT_S + LONGEST_QUERY_S
         connection.set_progress_handler(lambda: time.monotonic() > end, 100)
@@ -75,6 +87,6 @@ def schema_of(connection: sqlite3.Connection) -> Schema:
         (str(name), str(sql))
         for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
     ]
-    others = [(name, sql) for name, sql in rows if not (name in OWN_TABLES and sql.startswith(f"CREATE TABLE {name}("))]
+    others = [(name, sql) for name, sql in rows if OWN_TABLES.get(name) != sql]
     # Words are sorted: MLflow writes the values of a constraint from a set, whose order differs between processes.
     return frozenset((name, " ".join(sorted(DEFINITION_WORD.findall(sql)))) for name, sql in others)

@@ -1,25 +1,20 @@
-"""Lists the parts of a home that this program does not write. They are never read or followed."""
+"""Lists the files of a home that this program does not write. They are never read or followed."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.home.directories import DATABASE, LINES, Home
-from orchestrator.home.foreign_database import open_database
 from orchestrator.home.foreign_files import KEY_PATTERN, SWEEP_NAME_PATTERN, is_hole
-from orchestrator.system.files import is_directory, is_file
-
-RECORD_ID = "[0-9a-f]" * 32
-"""SQLite pattern of the ids that MLflow gives to runs."""
+from orchestrator.system.files import is_directory
 
 
 def foreign_things(home: Home) -> list[str]:
     """Return a phrase for each link, pipe and device in a home, and for each name that could lead out of it."""
-    return [*_odd_files(home), *_odd_names(home), *_odd_records(home.root / DATABASE)]
+    return [*_odd_files(home), *_odd_names(home)]
 
 
 def _odd_files(home: Home) -> Iterator[str]:
@@ -43,17 +38,3 @@ def _odd_names(home: Home) -> Iterator[str]:
         for path in sorted(folder.iterdir()) if is_directory(folder) else ():
             if not path.name.startswith(".") and is_directory(path) and not pattern.fullmatch(path.name):
                 yield f"{str(path)!r} has a name that no {folder.name.removesuffix('s')} has"
-
-
-def _odd_records(database: Path) -> Iterator[str]:
-    if not is_file(database):
-        return
-    try:
-        with open_database(database) as connection:
-            views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchmany(100)
-            yield from (f"{database} has a view {name!r:.80}, which MLflow does not make" for (name,) in views)
-            if not views:  # A view with the name of a table could be endless.
-                known = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,))
-                yield from (f"{database} has a record with the id {run_id!r:.80}" for (run_id,) in known.fetchmany(100))
-    except (sqlite3.Error, ValueError) as error:
-        yield f"{database} cannot be read ({error}); `sync --rebuild` makes a new one"

@@ -8,7 +8,8 @@ never in a home. Nothing is imported from the files of a home, through the worki
 other users own or can write.
 
 A script is code too. Its command is run only from a search space that this user names. A script in the files of a sweep
-counts only if this user has run it before.
+counts only if this user has run it before. There, and to resume a sweep, nobody else may be able to exchange the
+directory of the script or a folder with its files: a program can import any file next to them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ from orchestrator.home.ownership import homes_list, is_home, trust_home
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, list_flaw, own_list, read_list
-from orchestrator.system.permissions import closing_text, who_can_write_text, writable_by_others
+from orchestrator.system.permissions import closing_text, exchange_text, who_can_write_text, writable_by_others
 from trainables.contract.finder import PRODUCT, is_installed, module_file
+from trainables.contract.settings import SettingsError
 from trainables.contract.user_code import PROGRAM, import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
+from trainables.script.code import INTERPRETER, code_files
+from trainables.script.options import ScriptOptions
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
 """Pattern of a module's dotted name."""
@@ -51,6 +55,10 @@ RECORD_DIRECTORY = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which contain the files of MLflow's records."""
 COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide which commands are run, and with what arguments."""
+PROGRAM_SUFFIXES = (".py", ".sh")
+"""Suffixes of programs that need no permission to be executed, because an interpreter reads them."""
+ANY_METRICS = {"step": "step", "accuracy": "accuracy"}
+"""Metrics of options of a script from which only the files of the code are read."""
 
 
 class TrustEntry(NamedTuple):
@@ -165,14 +173,60 @@ def is_known_script(values: Mapping[str, Any]) -> bool:
 
 def check_script(data: object) -> None:
     """Raise :class:`UntrustedCodeError` if a specification, which someone else may have written, names a script that
-    this user has not run."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("script"), Mapping) or is_known_script(data):
+    this user has not run, or whose files others could have exchanged since."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("script"), Mapping):
+        return
+    if is_known_script(data):
+        if flaw := script_flaw(data["script"]):
+            raise UntrustedCodeError(flaw)
         return
     words = data["script"].get("command")
     raise UntrustedCodeError(
         f"you have never run this script from a search space, and someone else may have written this home: "
         f"{words!r:.200}. To run it, read the script, copy its search space out of the home, and run the copy"
     )
+
+
+def script_flaw(script: Mapping[str, Any]) -> str:
+    """Return why a script that this user ran before may have another user's files now, with a remedy. Return an empty
+    string if only this user and root can exchange its directory, the programs of its command, and their folders.
+
+    Args:
+        script: Options of a script, as plain values.
+    """
+    directory = Path(str(script.get("directory") or "."))
+    try:
+        programs = _programs(directory, script)
+    except SettingsError as error:
+        return str(error)
+    for place in (directory, *programs):
+        if text := _exchange_text(place):
+            return (
+                f"{text}, so {place} may now have code that another user put there. If you are the only one who should "
+                "write there, remove the permission of others. Otherwise move the script to a directory of yours and "
+                "name that one in your search space"
+            )
+    return ""
+
+
+def _programs(directory: Path, script: Mapping[str, Any]) -> list[Path]:
+    """Return the programs and modules that a script's command names, and what they import from their folders.
+
+    Interpreters are not among them, and neither is data, because other users may provide both.
+    """
+    words = (str(word) for option in ("command", "resume") for word in script.get(option) or ())
+    # Only the words decide. The files under `code:` are those that are hashed, not those that run.
+    options = ScriptOptions(command=tuple(words), directory=str(directory), metrics=ANY_METRICS)
+    paths = [directory / name for name in code_files(options)]
+    programs = (path for path in paths if path.suffix in PROGRAM_SUFFIXES or os.access(path, os.X_OK))
+    return [path for path in programs if not INTERPRETER.fullmatch(path.name)]
+
+
+def _exchange_text(place: Path) -> str:
+    """Return who else could exchange a file or directory, or make it if it is missing. Return an empty string if nobody
+    could."""
+    place = place.absolute()
+    return exchange_text(next(existing for existing in (place, *place.parents) if existing.exists()))
 
 
 def trust_code_of(names: Iterable[str]) -> None:

@@ -155,12 +155,8 @@ def _check_database(store: Store, database: Path) -> None:
             schema = schema_of(connection)
     except (OSError, ValueError, sqlite3.Error) as error:
         raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD_REMEDY}") from error
-    if schema and not store.is_named and (others := schema ^ _expected_schema()):
-        names = ", ".join(sorted({name for name, _ in others})[:3])
-        raise StoreError(
-            f"the MLflow store {store.shown} has tables that MLflow {version('mlflow')} does not make ({names}). "
-            f"{REBUILD_REMEDY}"
-        )
+    if schema and not store.is_named and (flaw := schema_flaw(schema)):
+        raise StoreError(f"the MLflow store {store.shown} {flaw}. {REBUILD_REMEDY}")
 
 
 def check_owner(store: Store) -> None:
@@ -181,9 +177,17 @@ def check_owner(store: Store) -> None:
     )
 
 
-def _expected_schema() -> Schema:
+def schema_flaw(schema: Schema) -> str:
+    """Return how the schema of a database differs from the one that the installed MLflow makes, such as "has tables
+    that MLflow 3.10 does not make (extra)". Return an empty string if they are equal."""
     with open_database(_template()) as connection:
-        return schema_of(connection)
+        expected = schema_of(connection)
+    if schema == expected:
+        return ""
+    others = schema - expected
+    names = ", ".join(sorted({f"{name:.80}" for name, _ in others or expected - schema})[:3])
+    made = f"MLflow {version('mlflow')}"
+    return f"has tables that {made} does not make ({names})" if others else f"lacks tables that {made} makes ({names})"
 
 
 def outside_files(store: Store) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from rich.console import Console
 from orchestrator.catalog.export import compared
 from orchestrator.catalog.reading import StoredSweep, read_sweep
 from orchestrator.history.journal import recall
+from orchestrator.history.other_code import check_shown
 from orchestrator.history.resume import newest_sweep
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import Home
@@ -29,6 +31,8 @@ from orchestrator.system.text import counted
 from orchestrator.terminal.console_log import logged_to
 from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,11 @@ class Experiment:
 
 
 class Reproduction:
-    """The answered and the missing sweeps of some experiments in a home."""
+    """The answered and the missing sweeps of some experiments in a home.
+
+    Raises:
+        UserError: If other code trained runs of the newest sweep of an experiment, and its space does not allow that.
+    """
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, console: Console) -> None:
         self._experiments = experiments
@@ -79,7 +87,10 @@ class Reproduction:
         self._answered: dict[str, StoredSweep] = {}
         for _, spec in self._pairs:
             newest = self._newest(spec)
-            if newest is not None and recall(newest.files).answered:
+            if newest is None:
+                continue
+            self._check_code(spec, newest)
+            if recall(newest.files).answered:
                 self._answered[spec.title] = read_sweep(home, newest.id)
 
     @property
@@ -162,6 +173,12 @@ class Reproduction:
         """Return the newest sweep with this specification, or None."""
         with logged_to(self._console):
             return newest_sweep(spec, self._home)
+
+    def _check_code(self, spec: SweepSpec, newest: Sweep) -> None:
+        """Refuse a sweep that other code trained, or warn if the space allows it."""
+        if warning := check_shown(spec, newest):
+            with logged_to(self._console):
+                log.warning(warning)
 
     def _handle_end(self, answered: Callable[[], object], attempt: Attempt) -> None:
         """Read the answer of a sweep that ended and call ``answered``, or report why the sweep failed."""

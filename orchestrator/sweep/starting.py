@@ -14,6 +14,7 @@ from orchestrator.history.sweeps import Sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
 from orchestrator.home.ownership import check_own
+from orchestrator.home.trusted_code import script_flaw
 from orchestrator.record.mlflow_store import choose_store
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import RunOptions
@@ -135,6 +136,8 @@ def _find_resumed(spec: SweepSpec, home: Home, options: RunOptions) -> Sweep | N
             f"{resumed.id} cannot be resumed: it came with an archive, and the files that its script left may contain "
             "another user's code. Omit --resume: a new sweep reuses its finished runs"
         )
+    if spec.script is not None and (flaw := script_flaw(spec.to_dict()["script"])):
+        raise UserError(f"{resumed.id} cannot be resumed: {flaw}")
     return resumed
 
 

@@ -14,16 +14,20 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.doctor.machine import Grade, files_of_home
 from orchestrator.history.archive import import_home
 from orchestrator.history.journal import Answered, Journal, read_journal
 from orchestrator.history.sweeps import REPORT_FILE, create_sweep
 from orchestrator.home import foreign_database
 from orchestrator.home.checkpoints import LEARNER_DIRECTORY, PROGRESS, Checkpoints, StackNotes, read_progress
-from orchestrator.home.directories import Home, last_written
+from orchestrator.home.directories import DATABASE, Home, last_written
+from orchestrator.home.foreign_database import open_database, schema_of
 from orchestrator.home.inspection import foreign_things
 from orchestrator.home.run_files import OUTCOME, read_results, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, flaw_of
+from orchestrator.record.inspection import foreign_records
+from orchestrator.record.mlflow_store import make_database
 from orchestrator.system.errors import UserError
 from orchestrator.system.printing import clean
 from tests.catalog.fabricated import failed, write_sweep
@@ -458,20 +462,77 @@ def test_a_checkpoint_with_a_link_or_pipe_is_dropped_although_its_contents_do_no
     assert victim.read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "values", ["hex(zeroblob(400000000 + id))", "substr(replace(hex(zeroblob(800000)), '0', 'ab') || id, 1, 32)"]
+ENDLESS = (
+    "hex(zeroblob(400000000 + id))",
+    "substr(replace(hex(zeroblob(800000)), '0', 'ab') || id, 1, 32)",
+    "iif(replace(hex(zeroblob(1000000)), '0', 'a') LIKE '%' || replace(hex(zeroblob(20000)), '0', 'a') || 'b', 1, 2)",
+    "iif(instr(replace(hex(zeroblob(1500000)), '0', 'a'), replace(hex(zeroblob(750000)), '0', 'a') || 'b'), 1, 2)",
 )
-def test_a_record_that_computes_without_end_is_not_waited_for(
-    values: str, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(foreign_database, "LONGEST_QUERY_S", 1.0)
-    with closing(sqlite3.connect(home.root / "mlflow.db")) as connection:
-        connection.execute("CREATE TABLE runs (id INTEGER)")
-        connection.executemany("INSERT INTO runs VALUES (?)", [(number,) for number in range(100_000)])
-        connection.execute(f"ALTER TABLE runs ADD COLUMN run_uuid TEXT GENERATED ALWAYS AS ({values}) VIRTUAL")
+"""Expressions that compute values of gigabytes, or that SQLite cannot be stopped in for minutes."""
+
+
+def with_expression(database: Path, table: str, column: str, expression: str) -> None:
+    """Write a database with a generated column. Its definition is written as if the file had been edited, because
+    SQLite would compute the column at once."""
+    definition = f"CREATE TABLE {table} (id INTEGER, {column} TEXT GENERATED ALWAYS AS ({expression}) VIRTUAL)"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE made (id INTEGER)")
+        connection.executemany("INSERT INTO made VALUES (?)", [(number,) for number in range(1000)])
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET name = ?, tbl_name = ?, sql = ?", (table, table, definition))
         connection.commit()
+
+
+@pytest.mark.parametrize("expression", ENDLESS)
+def test_no_row_of_a_record_with_other_tables_than_mlflows_is_read(expression: str, home: Home) -> None:
+    """It need not end, and SQLite's handler is not called within one comparison."""
+    with_expression(home.root / DATABASE, "runs", "run_uuid", expression)
     with in_time():
-        assert any("mlflow.db cannot be read" in thing for thing in foreign_things(home))
+        [line] = foreign_records(home.root / DATABASE)
+    assert "does not make (runs)" in line
+    assert "so its records were not read; `sync --rebuild`" in line
+    result = files_of_home(home.root)
+    assert (result.grade, line in result.text) == (Grade.WRONG, True)
+
+
+@pytest.mark.parametrize("statement", ["CREATE VIEW extra AS SELECT 1", "CREATE TABLE extra (id)"])
+def test_a_record_with_one_more_table_or_view_is_not_read(statement: str, home: Home) -> None:
+    make_database(home.root / DATABASE)
+    assert foreign_records(home.root / DATABASE) == []
+    with closing(sqlite3.connect(home.root / DATABASE)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    [line] = foreign_records(home.root / DATABASE)
+    assert "does not make (extra), so its records were not read" in line
+
+
+def test_a_record_that_lacks_a_table_is_not_read(home: Home) -> None:
+    make_database(home.root / DATABASE)
+    with closing(sqlite3.connect(home.root / DATABASE)) as connection:
+        connection.execute("DROP TABLE latest_metrics")
+        connection.commit()
+    [line] = foreign_records(home.root / DATABASE)
+    assert "lacks tables that MLflow" in line
+    assert "latest_metrics" in line
+
+
+@pytest.mark.parametrize("expression", ENDLESS)
+def test_a_database_that_computes_without_end_is_not_waited_for(
+    expression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_database, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(foreign_database, "LONGEST_QUERY_S", 0.5)
+    with_expression(tmp_path / DATABASE, "runs", "run_uuid", expression)
+    with in_time(), open_database(tmp_path / DATABASE) as connection, pytest.raises(sqlite3.Error):
+        connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB '[0-9a-f]'").fetchall()
+
+
+@pytest.mark.parametrize("name", ["sqlite_stat1", "sqlite_sequence"])
+def test_a_table_with_the_name_of_one_of_sqlites_own_is_compared_too(name: str, home: Home) -> None:
+    with_expression(home.root / DATABASE, name, "stat", "id + 1")
+    with open_database(home.root / DATABASE) as connection:
+        [(found, words)] = schema_of(connection)
+    assert (found, "GENERATED" in words) == (name, True)
 
 
 def test_a_list_of_stop_requests_of_any_content_is_read(home: Home) -> None:

@@ -17,8 +17,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.home.directories import DATABASE, Home
-from orchestrator.home.inspection import foreign_things
 from orchestrator.home.ownership import trust_home
+from orchestrator.record.inspection import foreign_records
 from orchestrator.record.mlflow_store import URI_VARIABLE
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.sync import rebuild
@@ -252,7 +252,7 @@ def test_an_id_in_the_record_that_leads_elsewhere_is_refused(run_id: str, record
         assert "sync --rebuild" in ended.err
         assert (tmp_path / "victim" / "file").read_text() == "mine"
         assert len(list((tmp_path / "victim").iterdir())) == 1
-    assert any("has a record with the id" in thing for thing in foreign_things(Home(recorded)))
+    assert any("has a record with the id" in thing for thing in foreign_records(recorded / DATABASE))
     assert separate("sync", "--rebuild", "--home", recorded).code == 0  # This process knows the old store.
     assert separate("rm", sweep_id, "--yes", "--home", recorded).code == 0
 
@@ -286,7 +286,7 @@ def test_files_next_to_the_record_do_not_lead_elsewhere(
 ) -> None:
     """SQLite deletes the file that a journal names."""
     leave(recorded, tmp_path / "victim")
-    assert any(f"{DATABASE} cannot be read" in thing for thing in foreign_things(Home(recorded)))
+    assert any(f"{DATABASE} cannot be read" in thing for thing in foreign_records(recorded / DATABASE))
     for words in (("sync",), ("rm", Home(recorded).sweep_ids()[0], "--yes"), ("ui",)):
         ended = command(*words, "--home", recorded)
         assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended

@@ -101,6 +101,90 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     assert {verdict for _, verdict in table(place).values()} == {"agrees", "contradicted"}
 
 
+SIDES = """
+from trainables import SimpleFamily
+
+class Sides(SimpleFamily):
+    task_names = ("t", "u")
+    floor = 0.05
+    version = {version}
+
+    def train(self, tasks, size, seed, settings):
+        at = {together} if len(tasks) > 1 else {alone}
+        for step in (1, 2):
+            yield step, 1.0, 0.9 if size >= at else 0.1
+"""
+OF_SIDES = """
+question: Does u help t?
+family: {module}:Sides
+target: t
+mixes: [t, t+u]
+sizes: [1, 2, 4]
+seeds: 2
+settings: {{steps: 2}}
+expects: [{{claim: u helps, source: ours, mix: t+u, finds: fewer}}]
+profiles: {{tiny: {{}}}}
+"""
+
+
+def write_sides(place: Path, module: str, *, together: int = 1, alone: int = 4, version: int = 1) -> None:
+    """Write a family whose mixes learn from these sizes on, and two spaces of it."""
+    (place / f"{module}.py").write_text(SIDES.format(together=together, alone=alone, version=version))
+    (place / "sides.yaml").write_text(OF_SIDES.format(module=module))
+    (place / "other.yaml").write_text(OF_SIDES.format(module=module) + "seed: 50\n")
+
+
+def test_an_answer_of_other_code_is_refused_with_two_ways_on(place: Path) -> None:
+    """The code changes so that the answer is reversed."""
+    write_sides(place, "sides_of_reproduce")
+    words = ("reproduce", "sides.yaml", "--profile", "tiny")
+    assert "1 row: 1 agrees" in command(*words, *UNRECORDED).succeeded()
+    write_sides(place, "sides_of_reproduce", together=4, alone=1)
+    [sweep_id] = Home(place / "results").sweep_ids()
+    for more in (UNRECORDED, ("--only-table",)):
+        message = command(*words, *more).refused()
+        assert f"has changed, and {sweep_id} would stand for the present code" in message
+        for way in ("version", "run --fresh", "--set code=warn"):
+            assert way in message
+    warned = command(*words, *UNRECORDED, "--set", "code=warn").succeeded()
+    assert f"has changed since {sweep_id} started; its answer" in warned
+    assert "1 row: 1 agrees" in warned
+    command("run", "sides.yaml", "--profile", "tiny", *UNRECORDED, "--fresh").succeeded()
+    assert "1 row: 1 contradicted" in command(*words, *UNRECORDED).succeeded()
+
+
+def test_an_answer_of_another_version_or_of_changed_fresh_runs_counts_nowhere(place: Path) -> None:
+    """Runs of another version have other keys, and so have those of ``--fresh``."""
+    write_sides(place, "sides_of_version")
+    words = ("sides.yaml", "--profile", "tiny", *UNRECORDED)
+    command("reproduce", *words).succeeded()
+    write_sides(place, "sides_of_version", together=4, alone=1, version=2)
+    output = command("reproduce", *words).succeeded()
+    assert "is of another version of sides_of_version:Sides, so it does not count" in output
+    assert "1 row: 1 contradicted" in output
+    assert len(Home(place / "results").sweep_ids()) == 2
+
+    write_sides(place, "sides_of_version", version=3)
+    both = ("run", "sides.yaml", "other.yaml", "--profile", "tiny", *UNRECORDED)
+    command(*both, "--fresh").succeeded()
+    assert command(*both, "--resume", "").succeeded().count("answered by") == 2
+    write_sides(place, "sides_of_version", together=4, alone=1, version=3)
+    assert "would stand for the present code" in command(*both, "--resume", "").refused()
+
+
+def test_an_unfinished_sweep_of_other_code_is_not_continued(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one answer would mix both."""
+    write_sides(place, "sides_unfinished")
+    words = ("reproduce", "sides.yaml", "--profile", "tiny", *UNRECORDED)
+    with monkeypatch.context() as patch:
+        interrupt_after(3, patch)
+        assert command(*words).code == INTERRUPTED
+    write_sides(place, "sides_unfinished", together=4, alone=1)
+    assert "would stand for the present code" in command(*words).refused()
+    write_sides(place, "sides_unfinished")
+    assert "1 row: 1 agrees" in command(*words).succeeded()
+
+
 @pytest.mark.parametrize("where", ["file", "directory", "above"])
 def test_the_table_is_not_written_through_a_link(where: str, place: Path) -> None:
     """A home that was copied from another user may have one."""

@@ -209,6 +209,73 @@ def swept_by_another_user(
     return only_sweep(tmp_path / "results")
 
 
+def swept_in(run: Program, place: Path, **script: Any) -> SweepDirectory:
+    """Run a sweep of a script in ``place / "code"``, whose home is next to it, and return the sweep."""
+    space = written_space(place / "code", script=script, sizes=[8])
+    run("run", space, *HERE, "--home", place / "results").succeeded()
+    return only_sweep(place / "results")
+
+
+def refusals(run: Program, place: Path, sweep: SweepDirectory) -> list[str]:
+    """Return the messages of the two ways in which a script is started without a space that this user wrote now."""
+    home = ("--home", place / "results")
+    resumed = run("run", place / "code" / "space.yaml", *HERE, *home, "--resume", sweep.id).refused()
+    with pytest.raises(UserError) as ended:
+        o.run(o.load(sweep.id, place / "results").spec, home=place / "other", engine="local", record="jsonl")
+    return [resumed, run("run", sweep.spec, *HERE, *home).refused(), str(ended.value)]
+
+
+HERE = ("--engine=local", "--record=jsonl")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("kind", ["owner", "mode", "above"])
+def test_a_script_in_a_directory_that_others_can_exchange_is_not_started_again(
+    kind: str, run: Program, tmp_path: Path
+) -> None:
+    """They could add a module that the unchanged script imports, as after removing a directory in ``/tmp``."""
+    place = tmp_path / "shared"
+    sweep = swept_in(run, place)
+    code = place / "code"
+    if kind == "owner":
+        place.chmod(0o1777)
+        os.chown(code, 65534, 65534)
+    else:
+        (code if kind == "mode" else place).chmod(0o777)
+    words = {"owner": f"{code} belongs to another user", "mode": f"other users can write {code}"}
+    for message in refusals(run, place, sweep):
+        assert words.get(kind, f"other users can write {place}") in " ".join(message.split())
+        assert "move the script to a directory of yours" in " ".join(message.split())
+    os.chown(code, 0, 0)
+    code.chmod(0o755)
+    place.chmod(0o1777)  # As /tmp, in which others cannot exchange this user's directory.
+    space = code / "space.yaml"
+    run("run", space, *HERE, "--home", place / "results", "--resume", sweep.id).succeeded()
+
+
+@pytest.mark.parametrize("kind", ["absolute", "below", "missing"])
+def test_a_program_outside_or_below_the_directory_of_a_script_is_checked_too(
+    kind: str, run: Program, tmp_path: Path
+) -> None:
+    """Python imports modules from the folder of the program, not from the working directory."""
+    folder = tmp_path / ("code/below" if kind == "below" else "elsewhere")
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text(GOOD)
+    program = {"absolute": str(folder / "train.py"), "below": "below/train.py", "missing": "train.py"}[kind]
+    command = [program if word == "train.py" else word for word in COMMAND]
+    directory = {"directory": str(folder)} if kind == "missing" else {}
+    sweep = swept_in(run, tmp_path, command=command, code=None, **directory)
+    if kind == "missing":
+        shutil.rmtree(folder)
+        tmp_path.chmod(0o1777)
+        message = run("run", sweep.spec, *HERE, "--home", tmp_path / "results").refused()
+        assert f"other users can write {tmp_path}" in message
+        return
+    folder.chmod(0o777)
+    for message in refusals(run, tmp_path, sweep):
+        assert f"other users can write {folder}, so {folder / 'train.py'} may now have code" in message
+
+
 @pytest.mark.parametrize("linked", ["file", "directory"])
 def test_a_link_to_a_file_of_a_sweep_starts_no_script(
     linked: str, run: Program, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
