@@ -40,7 +40,7 @@ from trainables.contract.user_code import PROGRAM, import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
-from trainables.script.code import INTERPRETER, code_files
+from trainables.script.code import code_files, is_program
 from trainables.script.options import ScriptOptions
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
@@ -55,8 +55,6 @@ RECORD_DIRECTORY = re.compile(r"^[0-9a-f]{32}$")
 """Pattern of the names of directories below ``artifacts/EXPERIMENT``, which contain the files of MLflow's records."""
 COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "config_name", "file")
 """Options of a script that decide which commands are run, and with what arguments."""
-PROGRAM_SUFFIXES = (".py", ".sh")
-"""Suffixes of programs that need no permission to be executed, because an interpreter reads them."""
 ANY_METRICS = {"step": "step", "accuracy": "accuracy"}
 """Metrics of options of a script from which only the files of the code are read."""
 
@@ -217,9 +215,7 @@ def _programs(directory: Path, script: Mapping[str, Any]) -> list[Path]:
     words = (str(word) for option in ("command", "resume") for word in script.get(option) or ())
     # Only the words decide. The files under `code:` are those that are hashed, not those that run.
     options = ScriptOptions(command=tuple(words), directory=str(directory), metrics=ANY_METRICS)
-    paths = [directory / name for name in code_files(options)]
-    programs = (path for path in paths if path.suffix in PROGRAM_SUFFIXES or os.access(path, os.X_OK))
-    return [path for path in programs if not INTERPRETER.fullmatch(path.name)]
+    return [path for path in (directory / name for name in code_files(options)) if is_program(path)]
 
 
 def _exchange_text(place: Path) -> str:

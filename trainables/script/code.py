@@ -68,10 +68,10 @@ def code_files(options: ScriptOptions) -> list[str]:
 
 def knows_code(options: ScriptOptions) -> bool:
     """Return True if a change of the script's code would change its hash: one of its files is a program."""
-    return bool(options.code) or any(_is_program(Path(options.directory) / name) for name in code_files(options))
+    return bool(options.code) or any(is_program(Path(options.directory) / name) for name in code_files(options))
 
 
-def _is_program(file: Path) -> bool:
+def is_program(file: Path) -> bool:
     """Return True for a file that runs, which configuration files and interpreters are not."""
     if INTERPRETER.fullmatch(file.name):
         return False
