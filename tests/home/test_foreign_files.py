@@ -474,7 +474,7 @@ ENDLESS = (
 def with_expression(database: Path, table: str, column: str, expression: str) -> None:
     """Write a database with a generated column. Its definition is written as if the file had been edited, because
     SQLite would compute the column at once."""
-    definition = f"CREATE TABLE {table} (id INTEGER, {column} TEXT GENERATED ALWAYS AS ({expression}) VIRTUAL)"
+    definition = f"CREATE TABLE {table}(id INTEGER, {column} TEXT GENERATED ALWAYS AS ({expression}) VIRTUAL)"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE made (id INTEGER)")
         connection.executemany("INSERT INTO made VALUES (?)", [(number,) for number in range(1000)])
