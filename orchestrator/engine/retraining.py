@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from orchestrator.engine.worker import prepare_device
+from orchestrator.engine.device import prepare_device
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.errors import UserError
 from trainables.base import Family, Outcome, Report, RunConfig

@@ -16,6 +16,7 @@ from typing import NoReturn
 import torch
 from safetensors.numpy import load, save
 
+from orchestrator.engine.device import device_bytes, prepare_device, slowness
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.engine.distant_checkpoints import Depot, DistantCheckpoints
 from orchestrator.engine.messages import DeviceLostError, FarewellError, RunReport, StackJob, StackReport
@@ -33,11 +34,10 @@ from orchestrator.home.directories import SweepDirectory
 from orchestrator.home.run_files import ARRAYS, OUTPUT, WEIGHTS, result_files
 from orchestrator.home.seals import CONTENTS
 from orchestrator.jobs.plan import SweepSetup, stack_id
-from orchestrator.jobs.resources import FULL, Resources, stack_bytes
-from orchestrator.system import hardware
+from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
-from trainables.base import Evaluation, Family, Learner, Outcome, Report, Status
+from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.contract.torch_checkpoints import OtherStepError
 from trainables.probes.base import load_probe
@@ -428,30 +428,3 @@ def _checkpoints_for(setup: SweepSetup, depot: Depot | None, report: Callable[[s
         return Checkpoints(sweep.checkpoints)
     directory = scratch(setup.resources.scratch) / "checkpoints" / setup.sweep_id
     return Checkpoints(directory) if depot is None else DistantCheckpoints(directory, depot, report)
-
-
-def prepare_device(resources: Resources) -> None:
-    """Set the threads of a CPU, and limit this process to the stack's share of the GPU's memory."""
-    torch.set_num_threads(resources.threads_per_stack)
-    if _on_gpu(resources):
-        total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(device_bytes(resources) / total)
-
-
-def slowness(family: Family, resources: Resources) -> tuple[str, ...]:
-    """Return why a family trains slowly on the GPU of this machine, with the machine's name, or an empty tuple. For
-    CPUs, the driver has printed the same before the sweep."""
-    reason = family.slowness(resources.device) if _on_gpu(resources) else ""
-    return (f"{platform.node()}: {reason}",) if reason else ()
-
-
-def device_bytes(resources: Resources) -> float:
-    """Return the memory in bytes that a stack may use on this machine, or 0 if unknown."""
-    if resources.device == "cuda" and not _on_gpu(resources):
-        return 0.0
-    return stack_bytes(resources, hardware.detect())
-
-
-def _on_gpu(resources: Resources) -> bool:
-    """Return True if torch can use the GPU. Families without torch may use a GPU that torch cannot use."""
-    return resources.device == "cuda" and torch.cuda.is_available()

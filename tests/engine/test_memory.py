@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from orchestrator.engine import worker
+from orchestrator.engine import device
 from orchestrator.engine.device_errors import is_out_of_memory, lost_device
 from orchestrator.jobs.resources import Resources
 from orchestrator.space.spaces import load_space
@@ -116,9 +116,9 @@ def test_an_unusable_gpu_is_distinguished_from_errors_of_its_code(message: str, 
 def test_uncompiled_gpu_steps_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_step, "lacking", lambda: ("Triton",))
     family = load_space("add_vs_add_prod", "smoke").make_family()
-    assert worker.slowness(family, Resources()) == ()
+    assert device.slowness(family, Resources()) == ()
     monkeypatch.setattr(torch, "cuda", MagicMock())
-    [output] = worker.slowness(family, Resources(gpu_per_stack=1))
+    [output] = device.slowness(family, Resources(gpu_per_stack=1))
     assert output.endswith("training on a GPU is not compiled, so it is slower: install Triton")
 
 
@@ -127,7 +127,7 @@ def test_families_without_compiled_steps_are_not_warned_of_them(space: str, monk
     monkeypatch.setattr(gpu_step, "lacking", lambda: ("Triton",))
     monkeypatch.setattr(torch, "cuda", MagicMock())
     one = spec() if space == "tests" else load_space(space, "smoke", variant="work")
-    assert worker.slowness(one.make_family(), Resources(gpu_per_stack=1)) == ()
+    assert device.slowness(one.make_family(), Resources(gpu_per_stack=1)) == ()
 
 
 @pytest.mark.night
