@@ -62,7 +62,6 @@ def page(
     """
     spec = sweep.spec
     sure = how_sure(answer)
-    environment = sweep.environment
     family = spec.make_family()
     similarities = SimilarityReader()
     drawn, left_out = drawn_points(probe_points(runs))
@@ -100,18 +99,26 @@ def page(
         },
         # After the figures, which find out what they leave out.
         warnings=[*damage, *all_caveats(answer), *probe_notes(spec, runs), *left_out, *similarities.notes()],
-        asked=asked(spec)
-        | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
-        settings=flatten(spec.to_dict()["settings"]),
         runs=sorted(runs, key=lambda run: (run.config.label, run.config.size, run.config.seed)),
         exact=exact,
         odds=odds,
         parameters=family.parameters,
-        versions=environment.get("versions", {}),
-        git=environment.get("git"),
-        hardware=environment.get("hardware", "unknown"),
-        space=spec.to_yaml(),
+        **_conditions(sweep),
     )
+
+
+def _conditions(sweep: Sweep) -> dict[str, object]:
+    """Return the values of the page that say what a sweep asked, and where it was run."""
+    spec = sweep.spec
+    named = {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"}
+    return {
+        "asked": asked(spec) | named,
+        "settings": flatten(spec.to_dict()["settings"]),
+        "space": spec.to_yaml(),
+        "versions": sweep.environment.get("versions", {}),
+        "git": sweep.environment.get("git"),
+        "hardware": sweep.environment.get("hardware", "unknown"),
+    }
 
 
 def _figures(
