@@ -545,6 +545,15 @@ o.run({str(space)!r}, engine="local", record="jsonl", quiet=True)
     assert f"{built} was built after this program started: start it again to use the new file" in ended.err
 
 
+def test_a_file_that_changes_at_every_import_is_refused(workplace: Path, module: str) -> None:
+    changes = "import pathlib, time; here = pathlib.Path(__file__)"
+    changes += "; here.write_text(here.read_text() + f'X = {time.time_ns()}\\n')"
+    space = write(workplace, module, imports=changes)
+    code = f"import orchestrator as o\no.run({str(space)!r}, engine='local', record='jsonl', quiet=True)"
+    ended = process([sys.executable, "-c", code], cwd=workplace)
+    assert f"a file of {module} changes whenever it is imported" in ended.err
+
+
 def test_a_file_that_changes_while_it_is_imported_is_imported_again(workplace: Path, module: str) -> None:
     """The import takes a while, and the user saves the file in the meantime."""
     changes = "import pathlib; here = pathlib.Path(__file__); here.write_text(here.read_text().replace('0.9', '0.7'))"

@@ -61,7 +61,7 @@ def _parts_of_class(kind: type) -> Iterator[str]:
 
 
 def _loaded_parts(kind: type) -> Iterator[str]:
-    """Yield the texts that define a class as it was imported, whatever its file contains now."""
+    """Yield the texts that define a class as it was imported. Its file may have changed since."""
     for name, function in sorted(_functions_of(kind)):
         yield f"{name}: {_value_text(function)}"
     yield from _attributes_of(kind)
@@ -139,8 +139,7 @@ def _source_around(kind: type, method: FunctionType) -> str:
     """Return the source of a class around one of its methods. Return an empty string if the source is unknown or the
     method is from elsewhere.
 
-    The standard library finds the source of a class only in the file of a
-    module, so search around a method.
+    The standard library finds the source of a class only in the file of a module, so search around a method.
     """
     try:
         lines, row = inspect.findsource(method)

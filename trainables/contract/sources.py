@@ -23,6 +23,9 @@ from trainables.contract.notebook_classes import hash_of_class
 from trainables.contract.user_code import find_offered
 from trainables.contract.user_modules import file_of, files_of
 
+MOST_RELOADS = 5
+"""Maximum number of times that a module is imported again because a file changed during the last import."""
+
 _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
 _verified: WeakSet[ModuleType] = WeakSet()
@@ -64,8 +67,11 @@ def reload_changed(module_name: str) -> None:
     files = files_of(module_name)
     now = hash_of_files(files)
     is_old = _known.get(module, now) != now or (module not in _verified and _may_be_old(module_name, files))
+    reloads = 0
     while is_old:
         _refuse_rebuilt(files)
+        if (reloads := reloads + 1) > MOST_RELOADS:
+            raise ImportError(f"a file of {module_name} changes whenever it is imported")
         importlib.invalidate_caches()
         for name, file in files.items():
             _drop_compiled(sys.modules.get(name), file)

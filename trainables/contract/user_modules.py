@@ -138,9 +138,9 @@ def _walk(
         # there can never hide an installed one.
         top = top_name(name)
         named = _named_in(root, name)
-        found = list(filter(None, (_named_in(folder, name) for folder in searched)))
+        candidates = list(filter(None, (_named_in(folder, name) for folder in searched)))
         # A module in a later folder hides a directory without a file in an earlier one.
-        below = next((one for one in found if one.file is not None), found[0] if found else None)
+        below = next((one for one in candidates if one.file is not None), next(iter(candidates), None))
         if named is not None and (named.file is not None or below is None or below.file is None):
             return named if not is_installed(root) or top == top_name(module_name) else None
         if below is not None and not is_installed(below.folder):

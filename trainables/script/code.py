@@ -46,7 +46,7 @@ def code_files(options: ScriptOptions) -> list[str]:
     shell, the modules after ``-m``, and the modules that Python files among them import from their own folders. A file
     outside the directory counts only if it is a short text.
 
-    Raises :class:`SettingsError` if a package has too many modules.
+    Raises :class:`SettingsError` if a file cannot be read, or if a package has too many modules.
     """
     if options.code:
         return sorted(set(options.code))
@@ -54,7 +54,7 @@ def code_files(options: ScriptOptions) -> list[str]:
     words = list(_words(options.command))
     named = dict.fromkeys(filter(None, (_file_named(root, word) for word in words)))
     for name in [name for name in named if name.endswith(SHELL_SUFFIXES)]:
-        inner = list(_words([(root / name).read_text(encoding="utf-8", errors="replace")]))
+        inner = list(_words([_text_of(root / name)]))
         named |= dict.fromkeys(filter(None, (_file_named(root, word) for word in inner)))
         words += inner
     files = set(named)
@@ -127,15 +127,18 @@ def _file_named(root: Path, word: str) -> str:
         return word  # `code_hash` reports that it cannot be read.
 
 
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
 def _files_of_script(file: Path) -> list[Path]:
     """Return the files that a file imports if Python runs it. Python searches the folder to which a link leads."""
     if file.suffix not in PYTHON_SUFFIXES and file.stat().st_size > MOST_BYTES_ELSEWHERE:
         return []  # Data.
-    try:
-        modules = own_modules(MAIN, [file.resolve().parent], file)
-    except ImportError as error:
-        raise SettingsError(f"{file}: {error}", key="script.code", given=str(file)) from error
-    return [module.file for module in modules.values() if module.file is not None]
+    return _imported_files(MAIN, file.resolve().parent, file)
 
 
 def _files_of_module(folder: Path, name: str) -> list[Path]:
@@ -143,15 +146,23 @@ def _files_of_module(folder: Path, name: str) -> list[Path]:
 
     A package counts whole. Return an empty list if the folder does not have the module.
     """
-    main = f"{name}.{MAIN}"
-    started = next((one for one in (main, name) if module_file(folder, one) is not None), None)
-    if started is None:
-        return []
+    started = ((one, module_file(folder, one)) for one in (f"{name}.{MAIN}", name))
+    return next((_imported_files(one, folder, file) for one, file in started if file is not None), [])
+
+
+def _imported_files(name: str, folder: Path, file: Path) -> list[Path]:
+    """Return the file of a module that another process runs, and the files that it imports from a folder."""
     try:
-        modules = own_modules(started, [folder], module_file(folder, started))
+        modules = own_modules(name, [folder], file)
     except ImportError as error:
-        raise SettingsError(f"{folder}: {error}", key="script.code", given=name) from error
+        raise SettingsError(f"{folder}: {error}", key="script.code", given=str(file)) from error
+    except OSError as error:
+        raise _unreadable(Path(error.filename or file), error) from error
     return [module.file for module in modules.values() if module.file is not None]
+
+
+def _unreadable(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(f"{path} cannot be read: {error.strerror}", key="script.code", given=str(path))
 
 
 def code_hash(options: ScriptOptions) -> str:
@@ -171,7 +182,7 @@ def code_hash(options: ScriptOptions) -> str:
                 raise FileNotFoundError(2, "No such file", str(path))
             content = path.read_bytes()
         except OSError as error:
-            raise SettingsError(f"{path} cannot be read: {error.strerror}", key="script.code", given=name) from error
+            raise _unreadable(path, error) from error
         digest.update(f"{name}\0".encode() + (without_comments(content) if path.suffix == ".py" else content) + b"\0")
     return digest.hexdigest()[:DIGITS]
 

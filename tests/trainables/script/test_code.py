@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,8 +125,24 @@ def test_two_projects_with_equal_commands_have_different_keys(place: Path) -> No
     for name in ("one", "two"):
         command = {"command": [sys.executable, "-m", "train", "{size}"], "code": None}
         spaces[name] = script_spec(place / name, f"NAME = {name!r}\n", script=command)
-    hashes = {spec.make_family().options.code_hash for spec in spaces.values()}  # type: ignore[attr-defined]
+    hashes = {spec.script.code_hash for spec in spaces.values() if spec.script is not None}
     assert len(hashes) == 2
+
+
+@pytest.mark.parametrize("name", ["train.py", "model.py", "run.sh"])
+def test_code_that_cannot_be_read_is_named(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read every file, so the error of the system is raised here."""
+    file = place / "project" / name
+    read = Path.open
+
+    def refuse(path: Path, *given: Any, **named: Any) -> Any:
+        if path == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SettingsError, match=f"{name} cannot be read: Permission denied"):
+        code_hash(options(place, "bash", "run.sh"))
 
 
 def test_a_package_with_too_many_modules_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
