@@ -30,7 +30,7 @@ install: $(STAMP) ## Create .venv with everything in it; does nothing when it is
 # Install torch first and by itself, so that you can choose its index or build (TORCH=..., PIP_INDEX_URL=...) and no
 # other package pulls in a second one. pip compiles packages on one core, compileall on all. It reports failure because some
 # packages contain templates that are not valid Python and are never imported. The project itself is compiled, too: where
-# PYTHONDONTWRITEBYTECODE is set, every command would compile it again, which is a third of the time of a short one.
+# PYTHONDONTWRITEBYTECODE is set, every command would compile it again, which is a quarter of the time of a short one.
 $(STAMP): requirements.lock pyproject.toml trainables/transformer/native/step.cpp
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

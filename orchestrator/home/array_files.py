@@ -113,7 +113,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
 
 
 def _header(content: bytes) -> tuple[int, str]:
-    """Return the number of bytes before an array's values, and its header. Raises ``ValueError`` if there is none."""
+    """Return where an array's values begin, in bytes, and its header. Raise ``ValueError`` if it has no header."""
     magic = len(np.lib.format.MAGIC_PREFIX)
     layout = LENGTHS.get(content[magic : magic + 2])
     if not content.startswith(np.lib.format.MAGIC_PREFIX) or layout is None:
@@ -129,7 +129,7 @@ def _header(content: bytes) -> tuple[int, str]:
 
 
 def _dtype(found: re.Match[str]) -> np.dtype[Any]:
-    """Return the type of a header's array. Raises ``ValueError`` if there is no such type."""
+    """Return the type of the array that a header describes. Raise ``ValueError`` if NumPy does not know the type."""
     try:
         if found["type"] is not None:
             return np.dtype(found["type"])

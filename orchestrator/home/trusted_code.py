@@ -8,8 +8,8 @@ never in a home. Nothing is imported from the files of a home, through the worki
 other users own or can write.
 
 A script is code too. Its command is run only from a search space that this user names. A script in the files of a sweep
-counts only if this user has run it before. There, and to resume a sweep, nobody else may be able to exchange the
-directory of the script or a folder with its files: a program can import any file next to them.
+counts only if this user has run it before. In that case, and when a sweep is resumed, the script is refused if other
+users can replace its directory or a folder with its files: a program can import any file next to them.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def _programs(directory: Path, script: Mapping[str, Any]) -> list[Path]:
 
 
 def _exchange_text(place: Path) -> str:
-    """Return who else could exchange a file or directory, or make it if it is missing. Return an empty string if nobody
-    could."""
+    """Return which other users can replace a file or directory, or create it if it is missing. Return an empty string
+    if none can."""
     place = place.absolute()
     return exchange_text(next(existing for existing in (place, *place.parents) if existing.exists()))
 

@@ -241,7 +241,7 @@ def _read_file(path: Path) -> tuple[str, str, str]:
             content = file.read(MOST_SPACE_BYTES + 1)
         if len(content) > MOST_SPACE_BYTES:
             raise UserError(f"{path} has more than {MOST_SPACE_BYTES:,} bytes, so it is not a search space")
-        # Lines end in \n, whatever system wrote the file.
+        # A file from another system may end its lines in another way.
         return path.stem, str(path), content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         if path.is_symlink():

@@ -63,7 +63,7 @@ class Drive:
 
     def run(self, campaign: Campaign, plan: StudyPlan, observer: SweepObserver) -> Iterator[Campaign]:
         """Yield the campaign, unless it needs no training. When this continues, the plan is done or the campaign is
-        stopped. The observer follows the campaign and is told of each run that ends."""
+        stopped. The observer sees each run that ends."""
         campaign.observer = observer
         plan.on_ended = observer.ended
         if not campaign.done:

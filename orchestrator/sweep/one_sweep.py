@@ -137,8 +137,8 @@ def drive_sweep(
         if extended is not None:
             _continue_checkpoints(plan, extended)
         campaign = drive.campaign(plan)
-        progress = Follower(campaign, plan, records, drive.view, drive.limit, lambda: recorder.warning)
-        yield from drive.run(campaign, plan, progress)
+        follower = Follower(campaign, plan, records, drive.view, drive.limit, lambda: recorder.warning)
+        yield from drive.run(campaign, plan, follower)
         if campaign.stopping:
             leave_resumable(campaign, plan, records, recorder, drive)
         return finish(plan, records, recorder, drive)

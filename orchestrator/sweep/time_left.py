@@ -131,7 +131,7 @@ def time_left(
 
 
 def _transitions(searcher: Searcher) -> dict[str, float]:
-    """Return an assumed transition for each mix: its estimate or, if there is none, a guess from its interval."""
+    """Return a transition for each mix: its estimate, or else a guess from its interval."""
     problem = searcher.problem
     transitions: dict[str, float] = {}
     for mix in problem.mixes:

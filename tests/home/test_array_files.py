@@ -1,4 +1,4 @@
-"""Files of arrays are read back unchanged. Files that NumPy would not write are damaged, whatever is in them."""
+"""Files of arrays are read back unchanged. Files that NumPy would not write count as damaged."""
 
 from __future__ import annotations
 
