@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from orchestrator.catalog.reading import StoredSweep
-from orchestrator.catalog.summary import RunStatus, Summary, mixes_of, mixes_text
+from orchestrator.catalog.summary import Summary, mixes_of, mixes_text
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.run_files import failed_probes, numbers_of
 from orchestrator.jobs.state import State
@@ -54,15 +56,16 @@ def sweep_text(stored: StoredSweep) -> str:
     return mixes_text(mixes_of(stored.answer))
 
 
-def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableType:
-    """Return a sweep with a row for each mix and for each of ``runs``."""
+def status_view(summary: Summary, rows: Sequence[dict[str, Any]] = ()) -> RenderableType:
+    """Return a sweep with a row for each mix and, if passed, the rows of its runs
+    (:func:`~orchestrator.catalog.summary.run_rows`)."""
     table = plain_table("mix", summary.size_axis, summary.parameters, "done", summary.learned, "now")
     for index, column in enumerate(table.columns[1:]):
         column.no_wrap = True
         column.justify = "right" if index > 1 else "left"
     for mix in summary.mixes:
         transition = Text(mix.transition, style="green" if mix.verdict == Verdict.FOUND else "")
-        counts = map(str, (mix.done, mix.learned, summary.training(mix.mix)))
+        counts = map(str, (mix.done, mix.learned, summary.training.get(mix.mix, 0)))
         table.add_row(Text(mix.mix), transition, Text(mix.parameters), *counts)
     parts: list[RenderableType] = [
         Text(f"{summary.id}: {summary.question}", style="bold"),
@@ -80,17 +83,14 @@ def status_view(summary: Summary, runs: Sequence[RunStatus] = ()) -> RenderableT
         parts.append(Text(summary.evidence))
     bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in summary.mixes}
     parts += [Text(f"{mix}: {text}", style="yellow") for mix, text in bad.items() if text]
-    for run in summary.unfinished:
-        score = "no evaluation yet" if run.accuracy is None else f"step {run.step}, {run.accuracy:.2f}"
-        parts.append(Text(f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {score}"))
+    parts += [Text(f"  {line}") for line in summary.unfinished]
     if summary.cost_words:
         parts.append(Text(summary.cost_words, style="dim"))
-    if runs:
+    if rows:
         every = plain_table("run", "mix", summary.size_axis, "seed", "status", "step", summary.target)
-        for run in sorted(runs, key=lambda run: (run.mix, run.size, run.seed)):
-            accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
-            cells = (run.key, run.mix, run.size, run.seed, run.status, run.step, accuracy)
-            every.add_row(*(Text(str(cell)) for cell in cells))
+        for row in sorted(rows, key=itemgetter("mix", "size", "seed")):
+            accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.2f}"
+            every.add_row(*(Text(str(cell)) for cell in (row | {"accuracy": accuracy}).values()))
         parts.append(every)
     return Group(*parts)
 

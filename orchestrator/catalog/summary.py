@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from orchestrator.report.sentences.explanation import Paragraph, how_sure
 from orchestrator.report.sentences.findings import evidence_text
 from orchestrator.report.sentences.transitions import verdict_line, verdict_lines
 from orchestrator.report.side_by_side import finding
+from trainables.base import RunConfig
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,6 @@ class PlainParagraph:
 
 
 @dataclass(frozen=True)
-class RunStatus:
-    """A run that ended, is in training or was interrupted: its status, its last step, and its accuracy on the target at
-    that step."""
-
-    key: str
-    mix: str
-    size: int
-    seed: int
-    status: str
-    step: int
-    accuracy: int | float | None
-
-
-@dataclass(frozen=True)
 class Summary:
     """One sweep.
 
@@ -86,6 +74,8 @@ class Summary:
         is_imported: True if it came with an archive, or continued from an archive.
         imported_runs: Number of its runs that came with archives.
         offered: The smallest and the largest size on the axis of its answer.
+        training: Number of runs that train now, by mix.
+        unfinished: A line for each run in training or interrupted.
         runs: Number of runs behind the transitions.
         ended: Number of all runs that ended.
         cost: Cost so far by name.
@@ -115,7 +105,8 @@ class Summary:
     offered: tuple[int, int]
     target: str
     mixes: tuple[MixSummary, ...]
-    unfinished: tuple[RunStatus, ...]
+    training: dict[str, int]
+    unfinished: tuple[str, ...]
     damage: tuple[str, ...]
     runs: int
     ended: int
@@ -161,10 +152,6 @@ class Summary:
         """Each mix with its transition and its comparison with its baseline, in one line."""
         return mixes_text(self.mixes)
 
-    def training(self, mix: str) -> int:
-        """Return the number of runs of a mix that train now."""
-        return sum(run.mix == mix for run in self.unfinished) if self.is_running else 0
-
 
 def summarize(stored: StoredSweep) -> Summary:
     """Return the summary of a sweep."""
@@ -189,7 +176,8 @@ def summarize(stored: StoredSweep) -> Summary:
         offered=(answer.counts[0].size, answer.counts[-1].size),
         target=spec.target,
         mixes=mixes_of(answer),
-        unfinished=unfinished_runs(stored),
+        training=dict(Counter(run.config.label for run in stored.training) if stored.state is State.RUNNING else {}),
+        unfinished=tuple(_unfinished_line(row) for row in _unfinished_rows(stored)),
         damage=stored.damage,
         runs=answer.runs,
         ended=len(stored.runs),
@@ -239,31 +227,41 @@ def mixes_text(mixes: Iterable[MixSummary]) -> str:
     return "; ".join(", ".join(filter(None, words)) for words in parts)
 
 
-def unfinished_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
-    """Return the runs in training or interrupted."""
+def run_rows(stored: StoredSweep) -> list[dict[str, Any]]:
+    """Return a row for each run that ended, is in training or was interrupted, in that order, as plain JSON values.
+
+    ``accuracy`` is the accuracy on the target at the last step, or None before the first evaluation.
+    """
+    target = stored.spec.target
+    ended = [
+        _row(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome.accuracy.get(target))
+        for run in stored.runs
+    ]
+    return ended + _unfinished_rows(stored)
+
+
+def _unfinished_rows(stored: StoredSweep) -> list[dict[str, Any]]:
     status = "training" if stored.state is State.RUNNING else "interrupted"
     target = stored.spec.target
-    return tuple(
-        RunStatus(run.key, run.config.label, run.config.size, run.config.seed, status, run.step, run.accuracy(target))
-        for run in stored.training
-    )
+    return [_row(run.key, run.config, status, run.step, run.accuracy(target)) for run in stored.training]
 
 
-def ended_runs(stored: StoredSweep) -> tuple[RunStatus, ...]:
-    """Return the runs that ended, in that order."""
-    target = stored.spec.target
-    return tuple(
-        RunStatus(
-            *(run.key, run.config.label, run.config.size, run.config.seed, run.outcome.status.value, run.outcome.steps),
-            run.outcome.accuracy.get(target),
-        )
-        for run in stored.runs
-    )
+def _row(key: str, config: RunConfig, status: str, step: int, accuracy: float | None) -> dict[str, Any]:
+    cell = {"key": key, "mix": config.label, "size": config.size, "seed": config.seed}
+    return cell | {"status": status, "step": step, "accuracy": accuracy}
 
 
-def status_json(summary: Summary, runs: Sequence[RunStatus] | None = None) -> dict[str, Any]:
-    """Return the progress of a sweep and, if passed, of its ``runs`` as plain JSON values. Names do not change between
-    versions. Times are ISO 8601 in UTC."""
+def _unfinished_line(row: dict[str, Any]) -> str:
+    accuracy = row["accuracy"]
+    score = "no evaluation yet" if accuracy is None else f"step {row['step']}, {accuracy:.2f}"
+    return f"{row['status']} {row['key']}: {row['mix']} {row['size']} seed {row['seed']}: {score}"
+
+
+def status_json(summary: Summary, rows: Sequence[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the progress of a sweep and, if passed, the rows of its runs (:func:`run_rows`) as plain JSON values.
+
+    Names do not change between versions. Times are ISO 8601 in UTC.
+    """
     return {
         "id": summary.id,
         "question": summary.question,
@@ -276,7 +274,7 @@ def status_json(summary: Summary, runs: Sequence[RunStatus] | None = None) -> di
         "sizes": list(summary.sizes),
         "target": summary.target,
         "mixes": [_mix_json(summary, mix) for mix in summary.mixes],
-        **({} if runs is None else {"runs": list(map(asdict, runs))}),
+        **({} if rows is None else {"runs": list(rows)}),
         "cost": summary.cost,
         "failure": summary.failure,
         "damage": list(summary.damage),
@@ -287,7 +285,7 @@ def status_json(summary: Summary, runs: Sequence[RunStatus] | None = None) -> di
 def _mix_json(summary: Summary, mix: MixSummary) -> dict[str, Any]:
     shown = ("verdict", "transition", "parameters", "value", "low", "high", "words")
     counts = {name: getattr(mix, name) for name in ("mix", "done", "learned", "diverged", "failed")}
-    return {**counts, "training": summary.training(mix.mix), **{name: getattr(mix, name) for name in shown}}
+    return {**counts, "training": summary.training.get(mix.mix, 0), **{name: getattr(mix, name) for name in shown}}
 
 
 def _plain(paragraph: Paragraph) -> PlainParagraph:

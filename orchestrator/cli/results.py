@@ -20,7 +20,7 @@ from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.retraining import retrained_differences, with_own_script
-from orchestrator.catalog.summary import ended_runs, status_json
+from orchestrator.catalog.summary import run_rows, status_json
 from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
 from orchestrator.cli.options import (
     SWEEP_HELP,
@@ -101,11 +101,11 @@ def status_command(
         return
     stored = open_sweep(sweep, place)
     summary = keep(stored)
-    every = (*ended_runs(stored), *summary.unfinished)
+    rows = run_rows(stored)
     if json_:
-        echo(json.dumps(status_json(summary, every), indent=1))
+        echo(json.dumps(status_json(summary, rows), indent=1))
     else:
-        wide_console().print(status_view(summary, every))
+        wide_console().print(status_view(summary, rows))
 
 
 def logs_command(

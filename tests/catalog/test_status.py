@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.reading import StoredSweep, find_run, read_sweep
-from orchestrator.catalog.summary import RunStatus, ended_runs, status_json, summarize, unfinished_runs
+from orchestrator.catalog.summary import run_rows, status_json, summarize
 from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.home.directories import Home
 from orchestrator.report.cost_so_far import cost_of
@@ -35,12 +35,8 @@ def shown(view: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()
 
 
-def every_run(stored: StoredSweep) -> tuple[RunStatus, ...]:
-    return (*ended_runs(stored), *unfinished_runs(stored))
-
-
 def status_of(stored: StoredSweep) -> dict[str, Any]:
-    return status_json(summarize(stored), every_run(stored))
+    return status_json(summarize(stored), run_rows(stored))
 
 
 def test_the_status_of_a_finished_sweep_has_findings_and_savings(home: Home) -> None:
@@ -106,7 +102,7 @@ def test_the_json_status_has_the_values_of_the_table(home: Home) -> None:
 def test_every_row_fits_the_terminal(home: Home, width: int) -> None:
     specs = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
     for stored in [read_sweep(home, write_sweep(home, sweep_spec).id) for sweep_spec in specs]:
-        lines = shown(status_view(summarize(stored), every_run(stored)), width).splitlines()
+        lines = shown(status_view(summarize(stored), run_rows(stored)), width).splitlines()
         listed = shown(sweeps_view([summarize(stored)]), width).splitlines()
         assert max(map(len, [*lines, *listed])) <= width
         assert any(stored.id in line for line in listed)
