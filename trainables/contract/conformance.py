@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from trainables.contract.arms import Arm, Mix
-from trainables.contract.family import Family, Learner
+from trainables.contract.family import Family
+from trainables.contract.learner import Learner
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
 from trainables.contract.runs import Evaluation, Outcome, Parameters, RunConfig
 from trainables.contract.settings import SettingsError

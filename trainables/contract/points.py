@@ -8,8 +8,9 @@ from collections.abc import Generator
 from itertools import islice
 from pathlib import Path
 
-from trainables.contract.family import Family, Learner
+from trainables.contract.family import Family
 from trainables.contract.files import write_whole
+from trainables.contract.learner import Learner
 from trainables.contract.runs import Report, RunConfig
 
 CHECKPOINT = "reported.json"

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 from numpy.typing import NDArray
 
 from trainables.contract.bars import Bar
-from trainables.contract.family import Family, Learner
+from trainables.contract.family import Family
+from trainables.contract.learner import Learner
 from trainables.contract.modes import apart
 from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError, shortened

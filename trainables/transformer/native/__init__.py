@@ -10,7 +10,7 @@ import ctypes
 import functools
 from importlib.util import find_spec
 
-from trainables.contract.family import Speed
+from trainables.contract.machine_traits import Speed
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.training_settings import TrainingSettings
 
