@@ -274,6 +274,14 @@ def test_code_that_is_not_hashed_is_named(
     assert len(caplog.messages) == 1
 
 
+def test_a_family_that_imports_torch_first_runs_no_unknown_code(workplace: Path, module: str) -> None:
+    """Torch makes modules whose files do not exist, such as torch.ops."""
+    space = write(workplace, module, imports="import torch")
+    ended = process([sys.executable, "-m", "orchestrator", "plan", space], cwd=workplace)
+    assert ended.succeeded().startswith("board: ")
+    assert ended.err == ""
+
+
 @pytest.mark.parametrize("linked", ["module", "package"])
 def test_the_hash_covers_modules_next_to_a_link(linked: str, workplace: Path, module: str) -> None:
     """A module that is a link imports modules from the folder of the link."""

@@ -38,7 +38,9 @@ def folder_of(module_name: str) -> str:
 def file_of(module_name: str) -> Path | None:
     """Return the file of an imported module, or None if it has none."""
     file = getattr(sys.modules.get(module_name), "__file__", None)
-    return None if file is None else Path(os.path.abspath(file))
+    if file is None or not (os.path.isabs(file) or os.path.isfile(file)):
+        return None  # Libraries invent relative paths for modules that they make, as torch does for torch.ops.
+    return Path(os.path.abspath(file))
 
 
 def files_of(module_name: str) -> dict[str, Path]:
