@@ -25,6 +25,9 @@ MOST_EXAMPLES = 3
 """Maximum number of lines in a message."""
 SHOWN_CHARACTERS = 160
 """Maximum number of characters of each line in a message."""
+LONGEST_PATTERNS = 2_000
+"""Maximum number of characters of all patterns together. Python compiles a pattern whenever options are read, and needs
+up to a millisecond for each character."""
 MOST_KEYS = 200
 """Maximum number of keys of JSON lines that are stored. Messages contain the nearest key."""
 
@@ -80,6 +83,7 @@ class Reading:
     def of(cls, metrics: Mapping[str, Any], pattern: Any, parameters: str = "") -> Reading:
         """Return the reading for the options of a script. Raises :class:`SettingsError`."""
         if isinstance(pattern, str) and pattern:
+            _check_length([pattern])
             return cls._grouped(_compiled(pattern, "pattern"))
         key = "metrics" if metrics else "pattern"
         written: Any = metrics or pattern
@@ -108,6 +112,7 @@ class Reading:
             return cls(str(places["step"]), str(places["loss"]), dict(accuracies), parameters, score)
         texts = {"step": places["step"], "loss": places["loss"]}
         texts |= {group_of(score, task): text for task, text in accuracies.items()}
+        _check_length(texts.values())
         compiled = {name: _compiled(text, "pattern", one=True) for name, text in texts.items() if text}
         named = {task: group_of(score, task) for task in accuracies}
         return cls("step", "loss" if "loss" in compiled else "", named, score=score, is_json=False, patterns=compiled)
@@ -157,6 +162,13 @@ class Reading:
             if (first := pattern.search(line)) is not None:
                 numbers[name] = _number(line, first, 1)
         return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _check_length(patterns: Collection[str]) -> None:
+    length = sum(map(len, patterns))
+    if length > LONGEST_PATTERNS:
+        message = f"the patterns have {length} characters together; at most {LONGEST_PATTERNS} are allowed"
+        raise SettingsError(message, key="pattern")
 
 
 def _compiled(text: str, key: str, *, one: bool = False) -> re.Pattern[str]:
