@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import socket
 import threading
 import time
@@ -16,11 +18,12 @@ from orchestrator.home.directories import Home
 from orchestrator.home.ownership import homes_list, trust_home
 from orchestrator.home.trusted_code import list_path
 from orchestrator.site.mlflow_proxy import MlflowPage
+from orchestrator.system import permissions
 from orchestrator.system.environment import private_directory, socket_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import whole_directory
 from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, read_list
-from orchestrator.system.permissions import exchange_text, foreign_link
+from orchestrator.system.permissions import exchange_text, foreign_link, writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
 from trainables.contract.files import write_whole
@@ -278,3 +281,37 @@ def test_a_directory_of_this_user_is_not_taken_for_a_new_one(shared: Path, monke
         pass
     [hidden] = shared.glob(".out-*")
     assert (hidden / "thesis").read_text() == PRECIOUS
+
+
+GROUP = 2000
+
+
+@pytest.fixture(name="users")
+def users_of_the_system(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The main group of each user. The first is this user, who has a group of the same name."""
+    users = {"smith": GROUP}
+    ids = {"smith": os.getuid(), "bob": NOBODY}
+
+    def entries() -> list[pwd.struct_passwd]:
+        return [pwd.struct_passwd((name, "x", ids[name], group, "", "/", "")) for name, group in users.items()]
+
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: next(one for one in entries() if one.pw_uid == user))
+    monkeypatch.setattr(pwd, "getpwall", entries)
+    monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group(("smith", "x", group, [])))
+    permissions._users_of.cache_clear()
+    monkeypatch.setattr(permissions, "_users_of", permissions._users_of.__wrapped__)
+    return users
+
+
+@as_root
+@pytest.mark.parametrize(("group_of_bob", "is_shared"), [(GROUP, True), (GROUP + 1, False)])
+def test_a_group_of_this_users_name_is_shared_if_it_is_the_main_group_of_another(
+    group_of_bob: int, is_shared: bool, users: dict[str, int], tmp_path: Path
+) -> None:
+    """A group's list of members lacks the users whose main group it is."""
+    code = tmp_path / "code"
+    code.mkdir()
+    os.chown(code, -1, GROUP)
+    code.chmod(0o770)
+    users["bob"] = group_of_bob
+    assert writable_by_others(code) == (code if is_shared else None)
