@@ -34,6 +34,7 @@ from orchestrator.cli.options import (
     warn,
     wide_console,
 )
+from orchestrator.forecast.cost_estimate import run_seconds
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import check_own, why_foreign
@@ -52,7 +53,7 @@ from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import replace_whole, write_whole
 from orchestrator.system.permissions import sharing_text
 from orchestrator.system.printing import echo
-from orchestrator.system.text import counted
+from orchestrator.system.text import counted, rough_duration
 from trainables.probes.base import load_probe
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -312,7 +313,9 @@ def _retrain(checked: VerifiedAnswer, count: int, seed: int | None, space: str |
     seed = secrets.randbits(32) if seed is None else seed
     trainable = [run for run in checked.file.runs if not run.has_failed]
     chosen = random.Random(seed).sample(trainable, min(count, len(trainable)))
-    echo(f"train   {len(chosen)} of {counted(len(trainable), 'run')}, chosen by --seed {seed}")
+    seconds = run_seconds(spec)
+    most = rough_duration(sum(seconds[run.size] for run in chosen))
+    echo(f"train   {len(chosen)} of {counted(len(trainable), 'run')} (at most about {most}), chosen by --seed {seed}")
     for run in chosen:
         differences = retrained_differences(run, spec)
         echo(f"train   {run}: {'differs' if differences else 'the same bits'}")

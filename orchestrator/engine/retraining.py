@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from orchestrator.engine.device import prepare_device
 from orchestrator.jobs.resources import Resources
+from orchestrator.system import hardware
 from orchestrator.system.errors import UserError
 from trainables.base import Family, Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator
@@ -23,10 +24,11 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
     Exceptions of the family are not caught.
 
     Raises:
-        UserError: if the run was trained on a GPU and this machine has none.
+        UserError: if the run was trained on a GPU and this machine has none, or if it does not fit into memory.
     """
     if resources.device == "cuda" and not torch.cuda.is_available():
         raise UserError("these runs were trained on a GPU, and this machine has none: omit --retrain")
+    _check_memory(family, run, resources.device)
     prepare_device(resources)
     weights: Mapping[str, NDArray[Any]] = {}
     with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
@@ -35,6 +37,19 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
             weights = report.weights
     assert report.outcome is not None, "training ends with an outcome"
     return report.outcome
+
+
+def _check_memory(family: Family, run: RunConfig, device: str) -> None:
+    """Raise :class:`UserError` for a run that is larger than the memory of this machine. It may be of a stranger."""
+    here = hardware.detect()
+    available_gb = here.gpu_memory_gb if device == "cuda" else here.memory_gb
+    for phase in run.phases:
+        needed_gb = type(family)(phase.settings).memory(phase.size) / 1e9
+        if available_gb and needed_gb > available_gb:
+            raise UserError(
+                f"{run.label}, {family.size_axis} {phase.size}: training needs {needed_gb:.0f} GB of memory, and this "
+                f"machine has {available_gb:.0f} GB: omit --retrain, or choose other runs with --seed"
+            )
 
 
 def _train(family: Family, config: RunConfig, device: str, donor: Mapping[str, NDArray[Any]], cache: Path) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -252,7 +253,7 @@ def test_an_outside_family_needs_a_search_space_of_ones_own(run: Program, logist
 def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Path, tmp_path: Path) -> None:
     """Runs of another home and version, trained in stacks. Their numbers must not depend on that."""
     out = run("verify", recorded, "--retrain", 3, "--seed", 5).succeeded()
-    assert "train   3 of 8 runs, chosen by --seed 5" in out
+    assert re.search(r"train   3 of 8 runs \(at most about \d+ s\), chosen by --seed 5", out)
     assert out.count("the same bits") == 3
     assert out == run("verify", recorded, "--retrain", 3, "--seed", 5).succeeded()
     for field, value in (("accuracy", {"add": 0.5, "prod": 0.5}), ("curve", "0" * 16)):
@@ -262,6 +263,12 @@ def test_recorded_runs_are_trained_again_bit_for_bit(run: Program, recorded: Pat
         assert ended.out.count("the same bits") == 7
         assert "add+prod, size 8, seed 0 (key 51e956149f5b9dcb): differs" in ended.out
         assert "does not follow from its 8 runs and 4 pairs" in ended.err
+
+
+def test_runs_that_do_not_fit_into_memory_are_not_trained_again(run: Program, recorded: Path, tmp_path: Path) -> None:
+    path = changed(recorded, tmp_path / "a.json", _set("space", "settings", "training", "batch", to=2**20))
+    refused = run("verify", path, "--retrain", 1, "--seed", 5).refused()
+    assert re.search(r"n_embed \d+: training needs \d+ GB of memory, and this machine has \d+ GB", refused)
 
 
 def test_a_chain_of_phases_is_trained_again(run: Program, tmp_path: Path) -> None:
