@@ -72,6 +72,7 @@ BELOW_SEARCH = (
     *("orchestrator.search", "orchestrator.transition", "orchestrator.system.errors"),
     *("trainables.contract.settings", "trainables.contract.runs"),
 )
+BELOW_SYSTEM = ("orchestrator.system", "trainables.contract.files", "trainables.contract.groups")
 NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")
 
 
@@ -89,7 +90,11 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         ("orchestrator/record", ("orchestrator.engine", "orchestrator.catalog"), ()),
         ("orchestrator/catalog", ("orchestrator.record", "torch"), ()),
         ("orchestrator/engine", ("orchestrator.catalog", "orchestrator.report", "orchestrator.forecast"), ()),
-        ("orchestrator/system", OURS, ("orchestrator.system", "trainables.contract.files")),
+        (
+            "orchestrator/system",
+            OURS,
+            ("orchestrator.system", "trainables.contract.files", "trainables.contract.groups"),
+        ),
     ],
 )
 def test_folders_do_not_import_what_is_forbidden(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import grp
 import os
 import pwd
 import shlex
@@ -12,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from trainables.contract.groups import is_private_group
 
 ACCESS_LIST = "system.posix_acl_access"
 """Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
@@ -44,7 +45,7 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
     for place in (path, *path.parents):
         status = place.stat()
         is_open = status.st_mode & 0o002
-        is_open |= teams and status.st_mode & 0o020 and not _is_private_group(status.st_gid)
+        is_open |= teams and status.st_mode & 0o020 and not is_private_group(status.st_gid)
         is_open |= _lists_others(place, groups=teams)
         is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
         if (is_open and not is_safe) or (teams and is_of_another(status)):
@@ -172,23 +173,5 @@ def _lists_others(path: Path, *, groups: bool) -> bool:
     most = next((rights for kind, rights, _ in entries if kind == OF_ALL), 0o7)
     writers = [(kind, who) for kind, rights, who in entries if rights & most & 0o2]
     users = {who for kind, who in writers if kind == OF_USER} - {0, os.getuid()}
-    others = [who for kind, who in writers if kind == OF_GROUP and not _is_private_group(who)]
+    others = [who for kind, who in writers if kind == OF_GROUP and not is_private_group(who)]
     return bool(users or (groups and others))
-
-
-def _is_private_group(group: int) -> bool:
-    """Return True for a group that has only this user, or only administrators, as far as the system lists users."""
-    if group == 0:
-        return True  # Members of root's group are administrators.
-    try:
-        entry = grp.getgrgid(group)
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return False
-    return entry.gr_name == user and set(entry.gr_mem) <= {user} and _users_of(group) <= {os.getuid()}
-
-
-@cache
-def _users_of(group: int) -> frozenset[int]:
-    """Return the ids of the users whose main group this is. A group's own list of members lacks them."""
-    return frozenset(entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == group)

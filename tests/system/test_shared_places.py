@@ -18,7 +18,6 @@ from orchestrator.home.directories import Home
 from orchestrator.home.ownership import homes_list, trust_home
 from orchestrator.home.trusted_code import list_path
 from orchestrator.site.mlflow_proxy import MlflowPage
-from orchestrator.system import permissions
 from orchestrator.system.environment import private_directory, socket_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import whole_directory
@@ -26,6 +25,7 @@ from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_fla
 from orchestrator.system.permissions import exchange_text, foreign_link, writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program
+from trainables.contract import groups
 from trainables.contract.files import write_whole
 
 NOBODY = 65534
@@ -298,8 +298,7 @@ def users_of_the_system(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(pwd, "getpwuid", lambda user: next(one for one in entries() if one.pw_uid == user))
     monkeypatch.setattr(pwd, "getpwall", entries)
     monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group(("smith", "x", group, [])))
-    permissions._users_of.cache_clear()
-    monkeypatch.setattr(permissions, "_users_of", permissions._users_of.__wrapped__)
+    monkeypatch.setattr(groups, "_users_of", groups._users_of.__wrapped__)
     return users
 
 

@@ -3,7 +3,9 @@ step."""
 
 from __future__ import annotations
 
+import grp
 import os
+import stat
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +35,8 @@ PADDED = {
         7,
     ),
 }
+TEAM = 2000
+"""A group."""
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique")
 """Operations that make the host wait for the device, which CUDA graph capture forbids."""
 
@@ -265,3 +269,29 @@ def test_a_compiler_cache_below_a_directory_of_others_is_refused(
     (tmp_path / "team").chmod(mode)
     with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
         gpu_step.own_cache()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to a group")
+@pytest.mark.parametrize("members", [[], ["bob"]])
+def test_a_compiler_cache_below_a_directory_of_the_main_group_of_a_team_is_refused(
+    members: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many clusters put all users of a lab into one main group."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "team" / "below" / "cache"))
+    monkeypatch.setattr(os, "getgid", lambda: TEAM)
+    monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group(("lab", "x", group, members)))
+    (tmp_path / "team").mkdir()
+    os.chown(tmp_path / "team", -1, TEAM)
+    (tmp_path / "team").chmod(0o775)
+    with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
+        gpu_step.own_cache()
+
+
+def test_directories_above_the_compiler_cache_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "above" / "cache"))
+    before = os.umask(0o002)
+    try:
+        place = gpu_step.own_cache()
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (place.parent, place)] == [0o700, 0o700]

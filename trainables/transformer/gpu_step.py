@@ -26,6 +26,7 @@ from filelock import FileLock
 from torch import Tensor
 from torch.nn import functional
 
+from trainables.contract.groups import is_private_group
 from trainables.transformer.architecture import BIAS, ModelSettings
 
 P = ParamSpec("P")
@@ -144,7 +145,8 @@ def own_cache() -> Path:
 
     # Torch reads the variable in this process and in the processes of its compiler. Torch itself would set it, too.
     place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for missing in reversed([path for path in (place, *place.parents) if not path.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
     status = place.lstat()
     is_exchangeable = any(_others_can_rename(above) for above in (*place.parents, *place.resolve().parents))
     is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
@@ -163,7 +165,7 @@ def _others_can_rename(directory: Path) -> bool:
     Everyone who can write a directory without the sticky bit can do that, and the directory's owner in any case.
     """
     status = directory.stat()
-    writers = stat.S_IWOTH if status.st_gid in (0, os.getgid()) else stat.S_IWOTH | stat.S_IWGRP
+    writers = stat.S_IWOTH if is_private_group(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP
     is_open = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
     # In some containers, root's files seem to belong to an unknown user.
     owners = {0, os.getuid(), os.stat("/").st_uid}
