@@ -90,7 +90,9 @@ def _named_in(folder: Path, name: str) -> _NamedModule | None:
     return _NamedModule(folder, file) if file is not None or folder.joinpath(*name.split(".")).is_dir() else None
 
 
-def own_modules(module_name: str, folders: Sequence[Path], script: Path | None = None) -> dict[str, _NamedModule]:
+def own_modules(
+    module_name: str, folders: Sequence[Path], script: Path | None = None, path: Sequence[Path] = ()
+) -> dict[str, _NamedModule]:
     """Return a module, its packages, and the modules that they import, by name. The order is that of :func:`files_of`.
 
     A package with a file counts whole: its modules may import each other by computed names. A package without a file
@@ -101,12 +103,13 @@ def own_modules(module_name: str, folders: Sequence[Path], script: Path | None =
         folders: The folder of the module, then other folders of the user's code.
         script: The file, if another process runs it as a script. Modules with names of this project's packages then
             count, too.
+        path: Folders that the other process has on Python's search path.
 
     Raises:
         ImportError: A package has more than :data:`MOST_MODULES` modules.
     """
     root = folders[0]
-    searched: dict[Path, None] = {}
+    searched = dict.fromkeys(path)
     # Files that are found may add folders to Python's search path. Walk again until there are no new ones.
     while True:
         own = _walk(module_name, folders, list(searched), script)

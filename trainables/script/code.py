@@ -29,6 +29,8 @@ MODULE_FLAG = re.compile(r"-[a-zA-Z]*m|--module")
 """Pattern of the option before the name of a module."""
 MODULE_OPTION = re.compile(rf"(?:-m|--module=)({MODULE_NAME.pattern})")
 """Pattern of an option with the name of a module."""
+PYTHON_PATH = "PYTHONPATH="
+"""Beginning of a word that adds folders to Python's search path."""
 INTERPRETER = re.compile(r"(python|pypy)[\d.]*")
 """Pattern of the file names of Python interpreters. They run code, but are not the code."""
 SHELL_SUFFIXES = (".sh", ".bash")
@@ -43,8 +45,8 @@ def code_files(options: ScriptOptions) -> list[str]:
     """Return the files of a script's code, relative to its directory or absolute.
 
     They are the files under ``code:``. By default, they are the files that its command names, also in the text of a
-    shell, the modules after ``-m``, and the modules that Python files among them import from their own folders. A file
-    outside the directory counts only if it is a short text.
+    shell or after ``=``, the modules after ``-m``, and the modules that Python files among them import from their own
+    folders or those in ``PYTHONPATH``. A file outside the directory counts only if it is a short text.
 
     Raises :class:`SettingsError` if a file cannot be read, or if a package has too many modules.
     """
@@ -57,12 +59,13 @@ def code_files(options: ScriptOptions) -> list[str]:
         inner = list(_words([_text_of(root / name)]))
         named |= dict.fromkeys(filter(None, (_file_named(root, word) for word in inner)))
         words += inner
+    added = [root / folder for folder in _python_path(options, words)]
     files = set(named)
     for name in named:
-        imported = _files_of_script(Path(os.path.abspath(root / name)))
+        imported = _files_of_script(Path(os.path.abspath(root / name)), added)
         files |= {str(file) if Path(name).is_absolute() else os.path.relpath(file, root) for file in imported}
     for module in _modules(words):
-        files |= {os.path.relpath(file, root) for file in _files_of_module(root, module)}
+        files |= {os.path.relpath(file, root) for file in _files_of_module([root, *added], module)}
     return sorted(files)
 
 
@@ -79,7 +82,10 @@ def is_program(file: Path) -> bool:
 
 
 def _words(command: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command, and the words in its words, as a shell would split them. Omit placeholders."""
+    """Yield the words of a command, the words in its words, as a shell would split them, and their parts after ``=``.
+
+    Omit placeholders.
+    """
     for word in command:
         try:
             lexer = shlex.shlex(word, posix=True, punctuation_chars=True)
@@ -87,7 +93,8 @@ def _words(command: Iterable[str]) -> Iterator[str]:
             parts = list(lexer)
         except ValueError:  # A quotation mark is not closed.
             parts = word.split()
-        for part in dict.fromkeys((word, *parts)):
+        values = [part.partition("=")[2] for part in parts]
+        for part in dict.fromkeys((word, *parts, *values)):
             if part and not _has_placeholder(part):
                 yield part
 
@@ -105,6 +112,13 @@ def _modules(words: Sequence[str]) -> Iterator[str]:
         if MODULE_FLAG.fullmatch(flag) and MODULE_NAME.fullmatch(name):
             yield name
     yield from (found[1] for word in words if (found := MODULE_OPTION.fullmatch(word)))
+
+
+def _python_path(options: ScriptOptions, words: Iterable[str]) -> Iterator[str]:
+    """Yield the folders that a script's environment or command puts into ``PYTHONPATH``."""
+    given = [word.removeprefix(PYTHON_PATH) for word in words if word.startswith(PYTHON_PATH)]
+    for value in (options.environment.get(PYTHON_PATH.removesuffix("="), ""), *given):
+        yield from filter(None, value.split(os.pathsep))
 
 
 def _file_named(root: Path, word: str) -> str:
@@ -134,26 +148,33 @@ def _text_of(file: Path) -> str:
         raise _unreadable(file, error) from error
 
 
-def _files_of_script(file: Path) -> list[Path]:
-    """Return the files that a file imports if Python runs it. Python searches the folder to which a link leads."""
+def _files_of_script(file: Path, added: Sequence[Path]) -> list[Path]:
+    """Return the files that a file imports if Python runs it, from its folder or from ``added`` ones.
+
+    If it is a link, Python searches the folder to which it leads.
+    """
     if file.suffix not in PYTHON_SUFFIXES and file.stat().st_size > MOST_BYTES_ELSEWHERE:
         return []  # Data.
-    return _imported_files(MAIN, file.resolve().parent, file)
+    return _imported_files(MAIN, file.resolve().parent, file, added)
 
 
-def _files_of_module(folder: Path, name: str) -> list[Path]:
-    """Return the files of a module in a folder, and of the modules that it imports from there.
+def _files_of_module(folders: Sequence[Path], name: str) -> list[Path]:
+    """Return the files of a module in the first of these folders that has it, and of the modules that it imports.
 
-    A package counts whole. Return an empty list if the folder does not have the module.
+    A package counts whole. Return an empty list if no folder has the module.
     """
-    started = ((one, module_file(folder, one)) for one in (f"{name}.{MAIN}", name))
-    return next((_imported_files(one, folder, file) for one, file in started if file is not None), [])
+    for folder in folders:
+        for one in (f"{name}.{MAIN}", name):
+            if (file := module_file(folder, one)) is not None:
+                return _imported_files(one, folder, file, folders)
+    return []
 
 
-def _imported_files(name: str, folder: Path, file: Path) -> list[Path]:
-    """Return the file of a module that another process runs, and the files that it imports from a folder."""
+def _imported_files(name: str, folder: Path, file: Path, path: Sequence[Path]) -> list[Path]:
+    """Return the file of a module that another process runs, and the files that it imports from its folder or from
+    Python's search path."""
     try:
-        modules = own_modules(name, [folder], file)
+        modules = own_modules(name, [folder], file, path)
     except ImportError as error:
         raise SettingsError(f"{folder}: {error}", key="script.code", given=str(file)) from error
     except OSError as error:

@@ -26,6 +26,7 @@ FILES = {
     "project/orchestrator/part.py": "",
     "project/hiding.py": "import sys; sys.path.insert(0, __file__.rpartition('/')[0] + '/src'); import hidden\n",
     "project/hidden/data.txt": "",
+    "project/seeking.py": "import hidden\n",
     "project/src/hidden.py": "",
     "project/run.sh": "cd .; python train.py {x}\n",
     "project/settings.yaml": "a: 1\n",
@@ -51,6 +52,9 @@ COMMANDS = {
     "a hiding folder": ("python hiding.py", {"hiding.py", "src/hidden.py"}),
     "a shell script": ("bash run.sh", {"model.py", "run.sh", "train.py"}),
     "one option": ("python -mtrain", {"model.py", "train.py"}),
+    "the value of an option": ("python train.py --config=settings.yaml", {"model.py", "settings.yaml", "train.py"}),
+    "a module on the path": ("env PYTHONPATH=lib:src python -m hidden", {"src/hidden.py"}),
+    "imports on the path": ("env PYTHONPATH=src python seeking.py", {"seeking.py", "src/hidden.py"}),
     "a launcher": ("torchrun --nproc 2 -m train", {"model.py", "train.py"}),
 }
 
