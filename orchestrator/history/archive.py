@@ -13,16 +13,15 @@ import shutil
 import stat
 import tarfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from orchestrator.history.archive_members import LAYOUT, LAYOUT_MEMBER, LONGEST_PART, checked_size, is_plain, unpack
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
-from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text, whole_lines
+from orchestrator.home.foreign_files import MOST_JOURNAL_BYTES, MOST_SPACE_BYTES, open_file, read_text, whole_lines
 from orchestrator.home.new_home import make_home
 from orchestrator.home.run_files import read_origin, read_run
 from orchestrator.home.run_store import RunStore
@@ -50,10 +49,24 @@ OMITTED_SUFFIXES = (".lock", ".log", "stop.jsonl")
 """Suffixes of a sweep's files that are useful only on one machine. They are neither exported nor imported."""
 DEEPEST_DIRECTORY = 12
 """Maximum number of nested directories that an export reads. An import accepts fewer."""
-Content = list[tuple[str, bytes, float]]
-"""Files as they are stored in an archive: the path, the content and the time of the last change (seconds)."""
 CHANGED_BY_RESUME = ("resources", "probes", "code")
 """Keys of a search space that a resumed sweep may have changed, because they do not change the question."""
+
+
+class Member(NamedTuple):
+    """A file as it is stored in an archive.
+
+    Attributes:
+        name: Path in the archive.
+        file: The opened file.
+        size: Number of bytes to store. A file that is being written may have more.
+        written: Time of the last change, in seconds.
+    """
+
+    name: str
+    file: BinaryIO
+    size: int
+    written: float
 
 
 class CopyCounts(NamedTuple):
@@ -79,9 +92,10 @@ def export_home(home: Home, path: Path) -> CopyCounts:
     # Collected instead of raised, so that the user learns of all of them at once.
     refused: list[str] = []
 
-    def add(name: str, content: Callable[[], Content]) -> None:
+    def add(name: str, members: Generator[Member]) -> None:
         try:
-            _add(archive, content())
+            with closing(members):  # Files are closed even if one of them is refused.
+                _add(archive, members)
         except UserError:
             raise  # It is also a ValueError, but has its own advice.
         except ValueError as error:
@@ -101,13 +115,13 @@ def export_home(home: Home, path: Path) -> CopyCounts:
         # A home contains logs and errors, which only its user should read.
         file = blocks.enter_context(open(os.open(path.name, flags, 0o600, dir_fd=hidden.descriptor), "wb"))
         with tarfile.open(path.name, "w:gz", fileobj=file, compresslevel=1) as archive:
-            _add(archive, [(LAYOUT_MEMBER, LAYOUT, time.time())])
+            _add(archive, [_member(LAYOUT_MEMBER, LAYOUT, time.time())])
             for sweep_id in sweep_ids:
-                add(f"sweep {sweep_id}", partial(_sweep_content, home.sweep(sweep_id)))
+                add(f"sweep {sweep_id}", _sweep_members(home.sweep(sweep_id)))
             # After the sweeps, so that the archive contains every run that their journals name.
             keys = store.stored_keys()
             for key in keys:
-                add(f"run {key}", partial(_run_content, store, key))
+                add(f"run {key}", _run_members(store, key))
         if refused:
             raise SweepError(
                 f"{len(refused)} of {len(keys)} runs and {len(sweep_ids)} sweeps cannot be read, so nothing was "
@@ -119,49 +133,55 @@ def export_home(home: Home, path: Path) -> CopyCounts:
     return CopyCounts(len(keys), len(sweep_ids))
 
 
-def _add(archive: tarfile.TarFile, content: Content) -> None:
+def _add(archive: tarfile.TarFile, members: Iterable[Member]) -> None:
     """Add files to an archive, without user names. Raises :class:`UserError` for a name that an import would refuse."""
-    for name, data, written in content:
+    for name, file, size, written in members:
         if name != LAYOUT_MEMBER and not is_plain(name):
             is_long = any(len(part.encode()) > LONGEST_PART for part in name.split("/"))
             shorten = f"a name in this path has more than {LONGEST_PART} bytes: shorten it"
             rename = "rename its directory, with letters, digits, '.', '-' and '_' only"
             raise UserError(f"{name} cannot be exported: {shorten if is_long else rename}")
         member = tarfile.TarInfo(name)
-        member.size = len(data)
+        member.size = size
         member.mtime = int(written)
-        archive.addfile(member, io.BytesIO(data))
+        archive.addfile(member, file)
 
 
-def _sweep_content(files: SweepDirectory) -> Content:
-    """Return the files of a sweep, without checkpoints if it is running."""
+def _member(name: str, content: bytes, written: float) -> Member:
+    return Member(name, io.BytesIO(content), len(content), written)
+
+
+def _sweep_members(files: SweepDirectory) -> Generator[Member]:
+    """Yield the files of a sweep, without checkpoints if it is running. Each is open until the next is requested."""
     name = f"sweeps/{files.id}"
     folders = () if files.is_driven() else (files.checkpoints.name, files.stacks.name)
+    # A script's own files are not exported: only the user who started the script may continue it.
+    work = f"{name}/{files.checkpoints.name}/{WORK}"
     with opened_directory(files.directory.parent) as sweeps, opened_directory(files.id, sweeps) as directory:
-        entry, journal, written = _entry(directory, files.journal.name, name)
+        with open_file(Path(files.journal.name), MOST_JOURNAL_BYTES, dir_fd=directory) as file:
+            status = os.fstat(file.fileno())
+            journal = file.read(status.st_size)
         # The driver may be writing the last line, so export only whole lines.
-        content = [(entry, journal[: journal.rfind(b"\n") + 1], written)]
+        yield _member(f"{name}/{files.journal.name}", journal[: journal.rfind(b"\n") + 1], status.st_mtime)
         for part, is_folder in _parts(directory):
             if is_folder and part in folders:
-                content += _files(directory, part, f"{name}/{part}")
+                yield from _files(directory, part, f"{name}/{part}", omitted=work)
             elif not is_folder and part != files.journal.name and not part.endswith(OMITTED_SUFFIXES):
-                content.append(_entry(directory, part, name))
+                yield from _opened(directory, part, name)
     if files.is_imported:
-        content.append((f"{name}/{FOREIGN_MARK}", b"", written))
-    # A script's own files are not exported: only the user who started the script may continue it.
-    work = f"{name}/{files.checkpoints.name}/{WORK}/"
-    return [entry for entry in content if not entry[0].startswith(work)]
+        yield _member(f"{name}/{FOREIGN_MARK}", b"", status.st_mtime)
 
 
-def _run_content(store: RunStore, key: str) -> Content:
-    """Return the files of a run."""
+def _run_members(store: RunStore, key: str) -> Generator[Member]:
+    """Yield the files of a run. Each is open until the next is requested."""
     with opened_directory(store.home.runs) as directory:
-        content = _files(directory, key, f"runs/{key}")
-    return content + ([(f"runs/{key}/{FOREIGN_MARK}", b"", time.time())] if store.is_imported(key) else [])
+        yield from _files(directory, key, f"runs/{key}")
+    if store.is_imported(key):
+        yield _member(f"runs/{key}/{FOREIGN_MARK}", b"", time.time())
 
 
-def _files(above: int, part: str, name: str) -> Content:
-    """Return the files below a directory.
+def _files(above: int, part: str, name: str, omitted: str = "") -> Generator[Member]:
+    """Yield the files below a directory.
 
     Open everything relative to that directory. Otherwise the home's owner could swap a directory for a link while we
     read.
@@ -170,6 +190,7 @@ def _files(above: int, part: str, name: str) -> Content:
         above: Descriptor of the directory that contains it.
         part: The directory's name.
         name: The directory's path in the archive.
+        omitted: Path of a directory that is left out.
 
     Raises:
         OSError: If this user may not read a file.
@@ -177,11 +198,14 @@ def _files(above: int, part: str, name: str) -> Content:
     """
     if name.count("/") > DEEPEST_DIRECTORY:
         raise ValueError(f"{name} has more than {DEEPEST_DIRECTORY} nested directories")
-    content: Content = []
+    if name == omitted:
+        return
     with opened_directory(part, above) as directory:
         for below, is_folder in _parts(directory):
-            content += _files(directory, below, f"{name}/{below}") if is_folder else [_entry(directory, below, name)]
-    return content
+            if is_folder:
+                yield from _files(directory, below, f"{name}/{below}", omitted)
+            else:
+                yield from _opened(directory, below, name)
 
 
 def _parts(directory: int) -> list[tuple[str, bool]]:
@@ -192,10 +216,11 @@ def _parts(directory: int) -> list[tuple[str, bool]]:
     return [(name, stat.S_ISDIR(mode)) for name, mode in modes if stat.S_ISDIR(mode) or stat.S_ISREG(mode)]
 
 
-def _entry(directory: int, file_name: str, name: str) -> tuple[str, bytes, float]:
-    """Return a file of an opened directory as it is stored in the archive, below the path ``name``."""
+def _opened(directory: int, file_name: str, name: str) -> Generator[Member]:
+    """Yield a file of an opened directory, which is below the path ``name`` in the archive."""
     with open_file(Path(file_name), dir_fd=directory) as file:
-        return f"{name}/{file_name}", file.read(), os.fstat(file.fileno()).st_mtime
+        status = os.fstat(file.fileno())
+        yield Member(f"{name}/{file_name}", file, status.st_size, status.st_mtime)
 
 
 def import_home(home: Home, path: Path, warn: Callable[[str], object], *, mine: bool = False) -> CopyCounts:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,27 @@ def test_a_name_that_is_too_long_to_import_is_refused_once(home: Home, tmp_path:
         export_home(home, tmp_path / "new.tar.gz")
     why = "a name in this path has more than 230 bytes: shorten it"
     assert str(refused.value) == f"runs/{key}/{long} cannot be exported: {why}"
+
+
+def test_an_export_holds_no_file_in_memory(home: Home, tmp_path: Path) -> None:
+    """A stranger's home can have many huge files that take no space on the disk."""
+    sweep = home.sweep(home.sweep_ids()[0])
+    checkpoint = sweep.checkpoints / "stack.1"
+    checkpoint.mkdir(parents=True)
+    size = 32 << 20
+    for index in range(4):
+        with (checkpoint / f"{index}.bin").open("wb") as file:
+            file.truncate(size)
+    tracemalloc.start()
+    try:
+        export_home(home, tmp_path / "home.tar.gz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 8
+    with tarfile.open(tmp_path / "home.tar.gz") as exported:
+        sizes = {member.name: member.size for member in exported.getmembers()}
+    assert sizes[f"sweeps/{sweep.id}/checkpoints/stack.1/3.bin"] == size
 
 
 def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
