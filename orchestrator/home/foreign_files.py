@@ -29,6 +29,9 @@ FILE_PATH_PATTERN = re.compile(r"[^./\\\0-\x1f][^/\\\0-\x1f]{0,254}(/[^./\\\0-\x
 """Pattern of the path of a file below a directory, without hidden parts or ".."."""
 MOST_JSON_BYTES = 64 << 20
 """Largest JSON file that is read. The largest that was seen has a tenth of that."""
+MOST_JSON_VALUES = 2_000_000
+"""Maximum number of values in a JSON text. An outcome with 100,000 evaluations has half as many. Python needs up to a
+hundred times the memory of the text to keep them."""
 MOST_JOURNAL_BYTES = 256 << 20
 """Largest journal that is read. The largest that was seen has a tenth of that."""
 MOST_SPACE_BYTES = 256 << 10
@@ -125,7 +128,9 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: bytes) -> Any:
-    """Return the values of a JSON text. Raises ``ValueError`` if it is not JSON."""
+    """Return the values of a JSON text. Raises ``ValueError`` if it is not JSON, or if it may have too many values."""
+    if (values := sum(text.count(mark) for mark in (b",", b"[", b"{"))) > MOST_JSON_VALUES:
+        raise ValueError(f"it has {values:,} values, too many")
     try:
         return json.loads(text)
     except RecursionError:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import tarfile
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import closing
@@ -23,7 +24,7 @@ from orchestrator.home.checkpoints import LEARNER_DIRECTORY, PROGRESS, Checkpoin
 from orchestrator.home.directories import DATABASE, Home, last_written
 from orchestrator.home.foreign_database import open_database, schema_of
 from orchestrator.home.inspection import foreign_things
-from orchestrator.home.run_files import OUTCOME, read_results, read_run
+from orchestrator.home.run_files import OUTCOME, read_outcome, read_results, read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, flaw_of
 from orchestrator.record.inspection import foreign_records
@@ -225,6 +226,22 @@ def test_nested_and_other_json_is_a_flaw(text: str, home: Home) -> None:
     [key, *_] = store.stored_keys()
     (store.directory(key) / CONTENTS).write_text(text)
     assert isinstance(read_run(store.directory(key), whole=True), str)
+
+
+def test_json_with_millions_of_values_is_not_parsed(home: Home) -> None:
+    """A list takes thirty times the memory of its text."""
+    store = RunStore(home)
+    [key, *_] = store.stored_keys()
+    values = "[[[[[[[[[[]]]]]]]]]]," * 1_500_000
+    (store.directory(key) / OUTCOME).write_text(f'{{"added": [{values}0]}}')
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="it has 16,500,002 values, too many"):
+            read_outcome(store.directory(key))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(values)
 
 
 RUN = "runs/0123456789abcdef/"
