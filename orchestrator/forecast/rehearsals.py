@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from orchestrator.search.base import Request, Searcher
+from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import METHODS
 from orchestrator.space.problem import problem_of
 from orchestrator.space.spec import SweepSpec
@@ -19,6 +20,8 @@ UNLEARNED_ACCURACY = 0.2
 """Accuracy of runs in a rehearsal that are below the transition."""
 MOST_REHEARSALS = 16
 """Maximum number of transitions to rehearse."""
+MOST_MIXES = 12
+"""Maximum number of mixes to rehearse. If there are more, each stands for several."""
 SOONER = 0.6
 """Transition of a mix as a share of its baseline's transition, in half of the rehearsals. In the other half, both are
 equal."""
@@ -35,7 +38,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
         seconds: Seconds of a run by size, as the search counts them.
     """
     # All recipes are searched in the same way, so the first represents all.
-    problem = problem_of(spec, spec.baseline.recipe)
+    problem = _with_few_mixes(problem_of(spec, spec.baseline.recipe))
     mixes = problem.mixes
     transitions = [*spec.sizes, math.inf]
     if len(transitions) > MOST_REHEARSALS:
@@ -51,6 +54,23 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
         counts = played_to_the_end(searcher, world, seconds)
         rehearsals.append(Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in counts.items()}))
     return rehearsals
+
+
+def _with_few_mixes(problem: Problem) -> Problem:
+    """Return a problem with its first mixes and their baselines, at most :data:`MOST_MIXES`."""
+    baselines = dict.fromkeys(baseline for _, baseline in problem.comparisons)
+    mixes = tuple(dict.fromkeys((*baselines, *problem.mixes)))[:MOST_MIXES]
+    comparisons = [
+        (comparison, problem.earlier_looks(*comparison))
+        for comparison in problem.comparisons
+        if set(comparison) <= set(mixes)
+    ]
+    return replace(
+        problem,
+        mixes=tuple(mix for mix in problem.mixes if mix in mixes),
+        comparisons=tuple(comparison for comparison, _ in comparisons),
+        looks=tuple(looks for _, looks in comparisons),
+    )
 
 
 def played_to_the_end(
