@@ -7,8 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -234,3 +237,57 @@ def test_the_batch_script_starts_ray_only_in_a_directory_of_its_user(before: str
     else:
         assert (done.code, done.out) == (1, "")
         assert "belongs to another user" in done.err
+
+
+STUBS = {
+    "scontrol": "echo node1",
+    "srun": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
+    "ray": '[ "$1" = health-check ] && exit 0; exec sleep 30 > /dev/null 2>&1',
+    "python": '[ "$2" = orchestrator ] && exec touch "$JOINED"; exec "$PYTHON" "$@"',
+}
+"""Programs for one job without Slurm. Somebody's Ray is healthy, and the job's own only waits."""
+
+
+def free_job() -> tuple[int, int]:
+    """Return the number of a job whose port is free, and the port."""
+    for job in range(1, 6000):
+        port = 20_000 + 2 * job
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("", port))
+            return job, port
+    raise AssertionError("no port is free")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can open a port as another user")
+@pytest.mark.parametrize("listeners", [[0], [65534], [0, 65534], []])
+def test_the_batch_script_joins_only_a_ray_of_its_user(listeners: list[int], tmp_path: Path) -> None:
+    """Everyone sees the number of a job, so other users can start a Ray on its port beforehand."""
+    for name, text in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    job, port = free_job()
+    variables = {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "node1", "SLURM_JOB_NUM_NODES": 1}
+    environment = {name: str(value) for name, value in variables.items()} | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SWEEPS_PYTHON": str(tmp_path / "python"),
+        "JOINED": str(tmp_path / "joined"),
+        "PYTHON": sys.executable,
+    }
+    with ExitStack() as opened:
+        for index, user in enumerate(listeners):
+            os.seteuid(user)
+            try:
+                listener = opened.enter_context(socket.socket())
+            finally:
+                os.seteuid(0)
+            listener.bind((f"127.0.0.{index + 1}", port))
+            listener.listen()
+        done = process(["bash", DEPLOY / "slurm" / "sweep.sbatch", "some_space"], environment=environment)
+    if listeners == [0]:
+        done.succeeded()
+    else:
+        assert done.code == 1
+        assert "Ray did not start on node1" in done.err
+    assert ("another user listens" in done.err) == (65534 in listeners)
+    assert (tmp_path / "joined").exists() == (listeners == [0])
