@@ -120,14 +120,19 @@ def closing_text(place: Path, otherwise: str) -> str:
 
 @cache
 def _unknown_user() -> int | None:
-    """Return the user id that the system shows for every owner that this container does not know, such as root outside
-    it. Return None if the container knows all users."""
+    """Return the user id that the system shows for every owner that this container does not know, if root is one of
+    them.
+
+    Return None if the container knows all users, or if it has its own root, who owns "/". Directories of unknown owners
+    may then belong to anyone outside the container.
+    """
     try:
         user = int(Path("/proc/sys/kernel/overflowuid").read_text())
         lines = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
     except OSError:  # Not Linux.
         return None
-    return None if any(first <= user < first + count for first, _, count in lines) else user
+    is_known = any(first <= user < first + count for first, _, count in lines)
+    return None if is_known or os.stat("/").st_uid != user else user
 
 
 def sharing_text(place: Path) -> str:

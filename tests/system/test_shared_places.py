@@ -6,6 +6,8 @@ import grp
 import os
 import pwd
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -24,7 +26,7 @@ from orchestrator.system.files import whole_directory
 from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, read_list
 from orchestrator.system.permissions import exchange_text, foreign_link, writable_by_others
 from tests.catalog.fabricated import write_sweep
-from tests.cli.program import Program
+from tests.cli.program import Program, process
 from trainables.contract import groups
 from trainables.contract.files import write_whole
 
@@ -314,3 +316,17 @@ def test_a_group_of_this_users_name_is_shared_if_it_is_the_main_group_of_another
     code.chmod(0o770)
     users["bob"] = group_of_bob
     assert writable_by_others(code) == (code if is_shared else None)
+
+
+@as_root
+def test_an_owner_that_a_container_does_not_know_is_another_user(tmp_path: Path) -> None:
+    """All users of a machine whom a rootless container does not know look alike."""
+    container = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*container, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no user namespaces")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 2001, 2001)
+    code = "import os; from orchestrator.system.permissions import is_of_another; print(is_of_another(os.stat({!r})))"
+    answers = [process([*container, sys.executable, "-c", code.format(str(place))]) for place in (theirs, tmp_path)]
+    assert [answer.succeeded() for answer in answers] == ["True\n", "False\n"]
