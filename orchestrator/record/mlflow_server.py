@@ -91,6 +91,8 @@ def serve(store: Store, socket: Path) -> int:
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PYTHONSAFEPATH": "1",
+        # MLflow opens files there whose names everyone can compute, and follows the links of other users.
+        "TMPDIR": str(socket.parent),
         "PYTHONWARNINGS": "ignore",  # MLflow itself uses its libraries in deprecated ways.
     }
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -53,6 +53,7 @@ QUERY = re.compile(r"[!-~]*")
 """Pattern of allowed queries. Browsers encode all other characters."""
 REFUSED = re.compile(
     r".*artifact.*|.*/traces/(get|batchGet)|.*/gateway-proxy|.*/get-download-uri|.*/assistant/(providers|sessions)/.*"
+    r"|.*/jobs(/.*)?"
 )
 """Pattern of other addresses that open any file or connection that the record names, or that start programs. Sweeps do
 not record such things."""

@@ -294,6 +294,7 @@ def test_files_of_the_record_do_not_run_as_pages(site: Served, path: str) -> Non
         ),
         *("ajax-api/3.0/mlflow/get-trace-artifact?request_id=a", "ajax-api/3.0/mlflow/traces/get?trace_id=a"),
         *("ajax-api/3.0/mlflow/assistant/providers/a/health", "ajax-api/3.0/mlflow/assistant/sessions/a/stream"),
+        *("ajax-api/3.0/jobs/a", "ajax-api/3.0/mlflow/jobs/a", "ajax-api/3.0/jobs"),
         *("ajax-api/2.0/mlflow/gateway-proxy?gateway_path=a", "ajax-api/2.0/mlflow-artifacts/artifacts?path=a"),
     ],
 )
