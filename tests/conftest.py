@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -27,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Settings of tests and of the programs they start are not those of the user. Tests' own families are in this clone.
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="orchestrator-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 trust(Path(__file__).resolve().parents[1])
 
 # As in an activated environment, so that printed commands begin with ``python``.
