@@ -90,7 +90,8 @@ def status_view(summary: Summary, rows: Sequence[dict[str, Any]] = ()) -> Render
         every = plain_table("run", "mix", summary.size_axis, "seed", "status", "step", summary.target)
         for row in sorted(rows, key=itemgetter("mix", "size", "seed")):
             accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.2f}"
-            every.add_row(*(Text(str(cell)) for cell in (row | {"accuracy": accuracy}).values()))
+            cells = (*itemgetter("key", "mix", "size", "seed", "status", "step")(row), accuracy)
+            every.add_row(*(Text(str(cell)) for cell in cells))
         parts.append(every)
     return Group(*parts)
 
