@@ -16,7 +16,7 @@ from orchestrator.home.directories import LINES, Home
 from orchestrator.home.ownership import check_own
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.home.trusted_code import trust_directory
-from orchestrator.sweep.removal import delete_sweep, finish_deletions
+from orchestrator.sweep.deletion import delete_sweep, finish_deletions
 from orchestrator.sweep.run_options import RECORDS
 from orchestrator.system.commands import command_line
 from orchestrator.system.did_you_mean import unknown
@@ -136,7 +136,7 @@ def rm_command(
     check_own(place.root)
     finished = finish_deletions(place)
     if sweep in finished and sweep not in place.sweep_ids():
-        echo(f"deleted {sweep}: an earlier `rm` was interrupted after it had removed the records and runs")
+        echo(f"deleted {sweep}: an earlier `rm` was interrupted after it had deleted the records and runs")
         return
     try:
         summary = open_summary(place, sweep)

@@ -135,7 +135,7 @@ class SweepDirectory:
                     requests.append(values["mix"])
         return requests
 
-    def forget_stop_requests(self) -> None:
+    def delete_stop_requests(self) -> None:
         """Delete the requests to an earlier driver. A driver calls this when it starts."""
         remove_file(self._stop_requests)
 

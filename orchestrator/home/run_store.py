@@ -162,7 +162,7 @@ class RunStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Prevent other processes from removing or claiming runs, and from adding references to stored runs."""
+        """Prevent other processes from deleting or claiming runs, and from adding references to stored runs."""
         self.home.root.mkdir(parents=True, exist_ok=True)
         with locked(own_path(self.home.root / ".runs.lock")):
             yield
@@ -188,7 +188,7 @@ class RunStore:
         if self._holder(key) == self.sweep_id:
             remove_file(self.home.claims / key)
 
-    def remove_own(self) -> None:
+    def delete_own(self) -> None:
         """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
         remove_abandoned(self.home.runs, ".*-*")
         for key in self.own_keys():

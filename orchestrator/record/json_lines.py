@@ -161,8 +161,8 @@ def _lock(path: Path) -> Path:
     return own_path(path.with_name(f".{path.name}.lock"))
 
 
-def remove_lines(path: Path, sweep_id: str) -> int:
-    """Remove the lines of a sweep, and return their number. Raises :class:`StoreError`."""
+def delete_lines(path: Path, sweep_id: str) -> int:
+    """Delete the lines of a sweep, and return their number. Raises :class:`StoreError`."""
     if not is_file(path):
         return 0
     try:

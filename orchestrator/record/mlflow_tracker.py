@@ -218,7 +218,7 @@ class MlflowTracker(Tracker):
         return MlflowClient(self.store.uri)
 
 
-def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
+def delete_record(store: Store, experiment: str, sweep_id: str) -> int:
     """Delete a sweep's records and artifacts permanently, and return the number of records.
 
     A server only moves records to MLflow's trash, where they stay without artifacts until `mlflow gc`.

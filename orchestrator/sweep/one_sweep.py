@@ -117,7 +117,7 @@ def drive_sweep(
         cleanup.enter_context(sweep.files.driving())
         journal = cleanup.enter_context(Journal(sweep.files.journal))
         # Only now, when this process has the sweep's lock. A request that is still there asked an earlier process.
-        sweep.files.forget_stop_requests()
+        sweep.files.delete_stop_requests()
         remove_tree(sweep.files.tune)
         memory = whole_runs(sweep)  # Damaged runs are deleted here, so they are trained again.
         if sweep.spec.tune is not None and not sweep.spec.tuned:

@@ -223,7 +223,7 @@ REMOVERS: dict[str, Callable[[SweepDirectory], object]] = {
     "checkpoints/stack.1/file": lambda files: Checkpoints(files.checkpoints).clear(),
     "checkpoints/stack.1/members.json": lambda files: Checkpoints(files.checkpoints).drop("stack"),
     "stacks/stack/file": lambda files: StackNotes(files.stacks).end("stack"),
-    "stop.jsonl": lambda files: files.forget_stop_requests(),
+    "stop.jsonl": lambda files: files.delete_stop_requests(),
 }
 """Removals of files in a sweep's directory, by the path of a file."""
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from orchestrator.record.mlflow_store import Store, address_flaw
-from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker, delete_record
 from orchestrator.record.tracker import StoreError
 from tests.record.samples import finish, records_of
 
@@ -77,7 +77,7 @@ def test_the_login_is_not_sent_where_another_user_keeps_files(form: str, tmp_pat
         store = Store(f"http://{host}")
         with pytest.raises(StoreError, match=f"{elsewhere}.* is not on {host}.*--set name=NAME"):
             records_of(MlflowTracker(store), finished.sweep).begin()
-        remove_sweep(store, finished.sweep.spec.name, finished.sweep.id)
+        delete_record(store, finished.sweep.spec.name, finished.sweep.id)
         assert requests == []
         assert any(login.startswith("Basic") for _, login in seen)
 
@@ -90,7 +90,7 @@ def test_no_file_of_this_machine_is_written_because_a_server_says_so(form: str, 
         with pytest.raises(StoreError, match="is a path on this machine"):
             records_of(MlflowTracker(store), finished.sweep).begin()
         (place / RUN / "artifacts").mkdir(parents=True)
-        remove_sweep(store, finished.sweep.spec.name, finished.sweep.id)
+        delete_record(store, finished.sweep.spec.name, finished.sweep.id)
     assert (place / RUN / "artifacts").is_dir()
 
 

@@ -20,7 +20,7 @@ from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_server import CHARTS, TRAINING, places
 from orchestrator.record.mlflow_store import Store, all_runs, choose_store
-from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker, delete_record
 from orchestrator.record.mlflow_views import AUTHOR, RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of, outdated, views
 from orchestrator.record.tracker import StoreError
 from orchestrator.report.answer import Answer, answer
@@ -226,11 +226,11 @@ def test_a_deleted_sweep_leaves_no_records_or_artifacts(new: Record, tmp_path: P
     store, finished = new.store, new.finished
     record(MlflowTracker(store), finished)
     count = len(new.runs())
-    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
+    assert delete_record(store, finished.sweep.spec.name, finished.sweep.id) == count
     assert new.runs() == []
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
-    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Deleting again is harmless.
-    assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
+    assert delete_record(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Deleting again is harmless.
+    assert delete_record(store, "no_such_space", finished.sweep.id) == 0
 
 
 def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_artifacts_of_a_moved_home_stay_in_it(empty: Path, tmp_path: Path) -> No
     store, finished = choose_store(new, {}), finish(tmp_path / "sweeps")
     record(MlflowTracker(store), finished)
     assert len(list(new.glob("artifacts/*/*/artifacts/arrays.npz"))) == 6
-    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 10
+    assert delete_record(store, finished.sweep.spec.name, finished.sweep.id) == 10
     assert not any(path.is_file() for path in (new / "artifacts").rglob("*"))
     assert not old.exists()
 

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 
 from orchestrator.jobs.state import State
 from orchestrator.record.mlflow_store import Store, check_store
-from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker, delete_record
 from orchestrator.record.recorder import Recorder
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError
@@ -70,6 +70,6 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert {"mlflow.db", "arrays.npz", "answer.json"} <= {path.name for path in files}
         assert not [path for path in files if b"secret-Jq8wVz" in path.read_bytes()]
-        assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)
+        assert delete_record(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)
         assert client.search_runs([experiment.experiment_id]) == []
         assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))

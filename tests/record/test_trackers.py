@@ -21,7 +21,7 @@ from mlflow.exceptions import MlflowException
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.inspection import foreign_things
 from orchestrator.jobs.state import State
-from orchestrator.record.json_lines import JsonLinesTracker, remove_lines
+from orchestrator.record.json_lines import JsonLinesTracker, delete_lines
 from orchestrator.record.mlflow_store import choose_store
 from orchestrator.record.mlflow_tracker import ENDINGS, NOTE_TAG, MlflowTracker
 from orchestrator.record.tracker import Content, StoreError
@@ -255,9 +255,9 @@ def test_a_deleted_sweep_leaves_no_lines(tmp_path: Path) -> None:
     tracker = JsonLinesTracker(path)
     for sweep_id in (FIRST, SECOND):
         tracker.keep(sweep_record(sweep_id), run_record(sweep_id=sweep_id))
-    assert remove_lines(path, FIRST) == 2
+    assert delete_lines(path, FIRST) == 2
     assert {kept.identity[0] for kept in read_lines(path)} == {SECOND}
-    assert remove_lines(path, FIRST) == remove_lines(tmp_path / "missing", FIRST) == 0
+    assert delete_lines(path, FIRST) == delete_lines(tmp_path / "missing", FIRST) == 0
     tracker.keep(sweep_record(), run_record())
     assert defaultdict(int, {kept.identity[0]: 1 for kept in read_lines(path)}) == {FIRST: 1, SECOND: 1}
 

@@ -19,7 +19,7 @@ from orchestrator.home.run_files import directory_bytes
 from orchestrator.report.figures.style import NOT_XML
 from orchestrator.site.mlflow_proxy import lists_files
 from orchestrator.site.server import HOST_HEADER
-from orchestrator.sweep.removal import delete_sweep, finish_deletions
+from orchestrator.sweep.deletion import delete_sweep, finish_deletions
 from orchestrator.system import mounts
 from orchestrator.system.errors import UserError
 from orchestrator.system.mounts import mount_points_below

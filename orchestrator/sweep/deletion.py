@@ -11,7 +11,7 @@ from orchestrator.catalog.summary_cache import forget
 from orchestrator.home.directories import LINES, Home, SweepDirectory
 from orchestrator.home.run_store import RunStore
 from orchestrator.record import mlflow_store
-from orchestrator.record.json_lines import remove_lines
+from orchestrator.record.json_lines import delete_lines
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import SweepError
 from orchestrator.system.files import entries, is_directory, opened_directory
@@ -48,7 +48,7 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
         UserError: If a process drives the sweep, or if something is mounted in the home.
     """
     files.home.check_mounts("delete")
-    from orchestrator.record.mlflow_tracker import remove_sweep  # MLflow takes 2 s to import.
+    from orchestrator.record.mlflow_tracker import delete_record  # MLflow takes 2 s to import.
 
     store = mlflow_store.choose_store(files.home.root)
     # On a server, the records with this id may belong to the author of an imported sweep.
@@ -59,14 +59,14 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
         warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
-            records = remove_sweep(store, space_of(files.id), files.id) if is_ours else 0
-            remove_lines(files.home.root / LINES, files.id)
+            records = delete_record(store, space_of(files.id), files.id) if is_ours else 0
+            delete_lines(files.home.root / LINES, files.id)
         except StoreError as error:
             raise SweepError(f"nothing was deleted from disk: {error}") from error
         runs = RunStore(files.home, files.id)
         # Other sweeps must not start to use one of these runs between the search for unused runs and their deletion.
         with runs.locked():
-            runs.remove_own()
+            runs.delete_own()
             aside = f"{REMOVED_PREFIX}{files.id}"
             os.rename(files.id, aside, src_dir_fd=sweeps, dst_dir_fd=sweeps)  # Readers no longer find it.
             forget(files)
