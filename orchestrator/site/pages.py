@@ -22,8 +22,8 @@ from orchestrator.report.answer_table import comparison_table
 from orchestrator.report.figures.comparisons import PHONE_IN, forest_figure, main_figure
 from orchestrator.report.figures.style import WIDTH_IN, inline_svg
 from orchestrator.report.figures.transitions import bar_of, styles_of
-from orchestrator.report.page import render
 from orchestrator.report.side_by_side import can_scale, comparison_sentences, scaling_text
+from orchestrator.site import render
 from orchestrator.space.runs import RunInTraining
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-from orchestrator.report.page import render
+from orchestrator.site import render
 from orchestrator.site.access import PARAMETER, Access, kept_address
 from orchestrator.site.mlflow_proxy import (
     FILES,
