@@ -7,11 +7,9 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -242,52 +240,55 @@ def test_the_batch_script_starts_ray_only_in_a_directory_of_its_user(before: str
 STUBS = {
     "scontrol": "echo node1",
     "srun": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
-    "ray": '[ "$1" = health-check ] && exit 0; exec sleep 30 > /dev/null 2>&1',
-    "python": '[ "$2" = orchestrator ] && exec touch "$JOINED"; exec "$PYTHON" "$@"',
+    "ray": """echo "$@" >> "$SLURM_SUBMIT_DIR/ray"
+[ -z "$BROKEN" ] || exit 1
+for word; do [ "${word#--temp-dir=}" = "$word" ] || own=${word#--temp-dir=}; done
+mkdir -p "$own" && echo 127.0.0.1:4711 > "$own/ray_current_cluster"
+exec sleep 30 > /dev/null 2>&1""",
+    "python": '[ "$2" = orchestrator ] || exec "$PYTHON" "$@"; echo "$@" > "$SLURM_SUBMIT_DIR/run"',
+    "sleep": "exec /bin/sleep $(($1 / 10)).1",
 }
-"""Programs for one job without Slurm. Somebody's Ray is healthy, and the job's own only waits."""
+"""Programs for a job without Slurm and Ray."""
+PLANTED = "127.0.0.1:666"
+"""Address of another user's Ray."""
 
 
-def free_job() -> tuple[int, int]:
-    """Return the number of a job whose port is free, and the port."""
-    for job in range(1, 6000):
-        port = 20_000 + 2 * job
-        with socket.socket() as tried, suppress(OSError):
-            tried.bind(("", port))
-            return job, port
-    raise AssertionError("no port is free")
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can open a port as another user")
-@pytest.mark.parametrize("listeners", [[0], [65534], [0, 65534], []])
-def test_the_batch_script_joins_only_a_ray_of_its_user(listeners: list[int], tmp_path: Path) -> None:
-    """Everyone sees the number of a job, so other users can start a Ray on its port beforehand."""
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.parametrize("before", ["nothing", "a directory of another user", "an earlier start"])
+def test_the_batch_script_joins_only_the_ray_that_it_started(before: str, tmp_path: Path) -> None:
+    """Everyone sees the number of a job, so other users can prepare a directory or a port that follow from it."""
     for name, text in STUBS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    job, port = free_job()
-    variables = {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "node1", "SLURM_JOB_NUM_NODES": 1}
-    environment = {name: str(value) for name, value in variables.items()} | {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "SLURM_SUBMIT_DIR": str(tmp_path),
-        "SWEEPS_PYTHON": str(tmp_path / "python"),
-        "JOINED": str(tmp_path / "joined"),
+    job = 10**9 + int.from_bytes(os.urandom(3), "big")
+    place = Path(f"/tmp/ray-{job}")
+    variables = {
+        "SLURM_JOB_ID": job,
+        "SLURM_JOB_NODELIST": "node1",
+        "SLURM_JOB_NUM_NODES": 1,
+        "SLURM_SUBMIT_DIR": tmp_path,
+        "SLURM_RESTART_COUNT": 1 if before == "an earlier start" else 0,
+        "SWEEPS_PYTHON": tmp_path / "python",
         "PYTHON": sys.executable,
+        "BROKEN": "yes" if before == "an earlier start" else "",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
     }
-    with ExitStack() as opened:
-        for index, user in enumerate(listeners):
-            os.seteuid(user)
-            try:
-                listener = opened.enter_context(socket.socket())
-            finally:
-                os.seteuid(0)
-            listener.bind((f"127.0.0.{index + 1}", port))
-            listener.listen()
+    try:
+        if before != "nothing":
+            (place / "r0").mkdir(parents=True)
+            (place / "r0" / "ray_current_cluster").write_text(PLANTED)
+        if before == "a directory of another user":
+            os.chown(place, 65534, 65534)
+        environment = {name: str(value) for name, value in variables.items()}
         done = process(["bash", DEPLOY / "slurm" / "sweep.sbatch", "some_space"], environment=environment)
-    if listeners == [0]:
+    finally:
+        shutil.rmtree(place)
+    if before == "nothing":
         done.succeeded()
+        assert "--port=0" in (tmp_path / "ray").read_text().split()
+        assert "--address 127.0.0.1:4711" in (tmp_path / "run").read_text()
     else:
         assert done.code == 1
         assert "Ray did not start on node1" in done.err
-    assert ("another user listens" in done.err) == (65534 in listeners)
-    assert (tmp_path / "joined").exists() == (listeners == [0])
+        assert ("belongs to another user" in done.err) == (before == "a directory of another user")
+        assert not (tmp_path / "run").exists()

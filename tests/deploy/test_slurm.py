@@ -151,13 +151,18 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(
     assert len(keys) == len(set(keys))
 
 
-def test_a_job_ends_if_its_port_belongs_to_somebody_else(slurm: Callable[[int], Slurm], tmp_path: Path) -> None:
+def test_a_job_ends_if_its_directory_belongs_to_somebody_else(slurm: Callable[[int], Slurm], tmp_path: Path) -> None:
     cluster, log, home = slurm(1), tmp_path / "job.out", Home(tmp_path / "home")
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Another job may have just left it.
-        other.bind(("0.0.0.0", 20002))  # Job 1 has this port.
-        other.listen()
+    planted = Path("/tmp/ray-1/r0")  # Job 1 has this directory.
+    shutil.rmtree(planted.parent, ignore_errors=True)
+    planted.mkdir(parents=True)
+    try:
+        (planted / "ray_current_cluster").write_text("127.0.0.1:20002")
+        shutil.chown(planted.parent, "munge")
         assert cluster.submit(home, log, *LONG) == "1"
         wait_for(lambda: log.is_file() and "Ray did not start on node1" in log.read_text(), WAIT_S)
+    finally:
+        shutil.rmtree(planted.parent)
+    assert "/tmp/ray-1 on " in log.read_text()
     wait_for(lambda: not cluster.call("squeue", "--noheader"), WAIT_S)
     assert not home.sweep_ids()
