@@ -1,8 +1,8 @@
 """Writes files and directories whole or not at all, even if there is a crash.
 
-To write files that a user names, use the functions of ``trainables``. They are there because ``trainables`` also writes
-files, and may not import the orchestrator. The functions here are for the files of a home. A home may belong to another
-user, who can change it at the same time, so :func:`opened_parent` opens the directory of a file.
+A home, or the directory of a file that a user names, may belong to another user, who can change it at the same time. So
+:func:`opened_parent` opens the directory of a file. ``trainables``, which may not import the orchestrator, has simpler
+functions for files in private directories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from orchestrator.system.permissions import MOST_LINKS, is_of_another, sharing_text, user_name
 from trainables.contract.files import flush as flush
-from trainables.contract.files import write_whole as write_whole
 
 DESCRIPTORS = Path("/proc/self/fd")
 """Directory with a link to each file and directory that this process has opened."""
@@ -180,6 +179,35 @@ def replace_whole(path: Path, content: str | bytes) -> None:
                 os.fsync(directory)
     except OSError as error:
         raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace a file that the user has named atomically. A device, such as ``/dev/stdout``, is written in place.
+
+    A link of this user or of root is kept, and its target is replaced. Raises ``OSError`` with the path, also if the
+    path contains another user's link, whenever it was made.
+    """
+    for _ in range(MOST_LINKS):
+        with opened_parent(path) as parent:
+            # Links in /proc lead to what a process has opened. They have no path to follow, and nobody can change them.
+            in_proc = os.path.isdir("/proc/self") and os.fstat(parent).st_dev == os.stat("/proc/self").st_dev
+            try:
+                status = os.stat(path.name, dir_fd=parent, follow_symlinks=in_proc)
+            except FileNotFoundError:
+                break
+            if stat.S_ISREG(status.st_mode) and not in_proc:
+                break
+            if not stat.S_ISLNK(status.st_mode):
+                flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | (0 if in_proc else os.O_NOFOLLOW)
+                with open(os.open(path.name, flags, dir_fd=parent), "wb") as file:
+                    file.write(content if isinstance(content, bytes) else content.encode())
+                return
+            if is_of_another(status):
+                raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
+            path = path.parent / os.readlink(path.name, dir_fd=parent)
+    else:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    replace_whole(path, content)  # If another user puts a link there in the meantime, it is replaced, too.
 
 
 def remove_file(path: Path) -> None:

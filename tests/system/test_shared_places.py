@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from orchestrator.home.directories import Home
 from orchestrator.home.ownership import homes_list, trust_home
 from orchestrator.home.trusted_code import list_path
 from orchestrator.site.mlflow_proxy import MlflowPage
+from orchestrator.system import files
 from orchestrator.system.environment import private_directory, socket_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import whole_directory
@@ -86,15 +88,29 @@ def test_no_output_is_written_through_a_link_of_another_user(
 
 
 @as_root
+@pytest.mark.parametrize("write", [write_whole, files.write_whole], ids=["trainables", "orchestrator"])
 def test_a_link_of_another_user_is_not_followed_through_a_link_of_this_user(
-    tmp_path: Path, shared: Path, precious: Path
+    write: Callable[[Path, str], None], tmp_path: Path, shared: Path, precious: Path
 ) -> None:
     link = link_of_another(shared / "link", precious)
     (tmp_path / "own").symlink_to(link)
     for path in (link, tmp_path / "own"):
         assert foreign_link(path) == link
         with pytest.raises(PermissionError, match="link of another user"):
-            write_whole(path, "other")
+            write(path, "other")
+    assert precious.read_text() == PRECIOUS
+
+
+@as_root
+def test_a_link_on_the_way_that_was_made_after_a_check_is_not_followed(
+    tmp_path: Path, shared: Path, precious: Path
+) -> None:
+    """A command checks a path before it spends seconds on a figure."""
+    link_of_another(shared / "plots", tmp_path)
+    (tmp_path / "own").symlink_to(shared / "plots" / precious.name)
+    for path in (shared / "plots" / precious.name, tmp_path / "own"):
+        with pytest.raises(OSError, match="link of another user"):
+            files.write_whole(path, "other")
     assert precious.read_text() == PRECIOUS
 
 
@@ -103,8 +119,10 @@ def test_links_of_this_user_are_followed(tmp_path: Path, precious: Path) -> None
     (tmp_path / "link").symlink_to("folder/precious")
     (tmp_path / "circle").symlink_to("circle")
     assert [foreign_link(tmp_path / name) for name in ("link", "circle", "missing/file")] == [None] * 3
-    write_whole(tmp_path / "link", "other")
+    files.write_whole(tmp_path / "link", "other")
     assert precious.read_text() == "other"
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        files.write_whole(tmp_path / "circle", "other")
     add_to_list(tmp_path / "link", 1)
     assert precious.read_text() == "other1\n"
     assert read_list(tmp_path / "link") == []
