@@ -139,7 +139,7 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(
 
     wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S, text)
     wait_for(lambda: f"{nodes} node" in text(), WAIT_S, text)  # Those that join later are announced.
-    assert (Path(f"/tmp/ray-{job}").stat().st_mode & 0o777, Path(f"/tmp/ray-{job}/r").is_dir()) == (0o700, True)
+    assert (Path(f"/tmp/ray-{job}").stat().st_mode & 0o777, Path(f"/tmp/ray-{job}/r0").is_dir()) == (0o700, True)
     cluster.call("scancel", "--batch", "--signal=TERM", job)
     wait_for(lambda: "Stopped; " in text(), WAIT_S, text)
     (sweep,) = home.sweep_ids()
