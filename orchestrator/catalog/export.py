@@ -190,6 +190,7 @@ def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
         stored.state.value,
         stored.answer,
         stored.runs,
+        trials=stored.trials,
         index=index,
         nonce=nonce,
         damage=stored.damage,

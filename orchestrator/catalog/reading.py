@@ -134,6 +134,7 @@ class StoredSweep:
 
     Attributes:
         runs: The runs that ended, in that order.
+        trials: The tuning runs that ended, in that order.
         damage: A sentence for each part that could not be read.
         stopped: Mixes whose search the user stopped.
         changed: Time of the journal's last entry.
@@ -152,6 +153,7 @@ class StoredSweep:
     blocks: tuple[Block, ...] = ()
     failure: str = ""
     read_ns: int = 0
+    trials: tuple[Run, ...] = ()
 
     @property
     def id(self) -> str:
@@ -168,8 +170,8 @@ class StoredSweep:
 
     @property
     def imported_runs(self) -> int:
-        """Number of the sweep's runs that came with archives."""
-        return sum(run.is_imported for run in self.runs)
+        """Number of the sweep's runs that came with archives, including those that tuned its settings."""
+        return sum(run.is_imported for run in (*self.runs, *self.trials))
 
     @property
     def state_text(self) -> str:
@@ -253,7 +255,8 @@ def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSwe
     state = State.RUNNING if driven else memory.state
     failure = memory.failure if state is State.FAILED else ""
     stored = StoredSweep(
-        *(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure, read_ns)
+        *(sweep, state, runs, training, tuple(damage), memory.stopped, changed, memory.blocks, failure, read_ns),
+        trials=memory.trials,
     )
     if answered:
         answer_or_error = result_of_family(sweep, lambda: stored.answer)

@@ -13,6 +13,7 @@ from rich.text import Text
 from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.simulation import continued, outlook
 from orchestrator.history.journal import Answered, Broken, recall
+from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import ANSWER_FILE, FIGURE_FILE, REPORT_FILE, Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.jobs.plan import Stack
@@ -166,7 +167,8 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        replace_whole(directory / REPORT_FILE, page(sweep, State.FINISHED.value, result, runs))
+        trials = () if sweep.spec.tune is None else recall_sweep(sweep).trials
+        replace_whole(directory / REPORT_FILE, page(sweep, State.FINISHED.value, result, runs, trials=trials))
         return [directory / REPORT_FILE]
 
     return [

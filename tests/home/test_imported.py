@@ -23,6 +23,7 @@ from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.home.test_damage import Stopped, stopped, undisturbed
 from tests.sweep.sweeps import printed, quiet, run_here, spec
+from tests.sweep.test_tuning import tuned_spec, tuning_runs
 
 __all__ = ["stopped", "undisturbed"]
 
@@ -305,6 +306,25 @@ def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
     assert f"{own}: finished, {words}, " in repr(o.load(own, home.root))
     run("report", *place).succeeded()
     assert f"finished, {count} runs imported" in (home.sweep(own).directory / "report.html").read_text()
+
+
+def test_a_sweep_that_was_tuned_by_runs_of_an_archive_says_so(tmp_path: Path, run: Program) -> None:
+    """Whoever wrote the archive has chosen the settings of each mix."""
+    theirs, home, wanted = Home(tmp_path / "theirs"), Home(tmp_path / "home"), tuned_spec(trials=2)
+    run_here(wanted, theirs.root)
+    trials = {entry.key for entry in tuning_runs(theirs.root)}
+    store = RunStore(theirs)
+    for key in set(store.stored_keys()) - trials:
+        store.delete(key)
+    shutil.rmtree(theirs.root / "sweeps")
+    export_home(theirs, tmp_path / "trials.tar.gz")
+    import_home(home, tmp_path / "trials.tar.gz", pytest.fail)
+    run_here(wanted, home.root)
+    [own] = home.sweep_ids()
+    words = f"finished, {len(trials)} runs imported"
+    assert f"\n{words}, started" in run("status", own, "--home", home.root).succeeded()
+    run("report", own, "--home", home.root).succeeded()
+    assert words in (home.sweep(own).directory / "report.html").read_text()
 
 
 @pytest.mark.parametrize("is_own", [False, True])

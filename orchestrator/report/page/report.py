@@ -46,6 +46,7 @@ def page(
     answer: Answer,
     runs: Sequence[Run],
     *,
+    trials: Sequence[Run] = (),
     index: str = "",
     nonce: str = "",
     damage: Sequence[str] = (),
@@ -55,6 +56,7 @@ def page(
 
     Args:
         state: The sweep's state in one word.
+        trials: Its tuning runs.
         index: Address of the page of all sweeps, if the report is served.
         nonce: Nonce of scripts, if the report is served.
         damage: Sentences about runs and files that could not be read.
@@ -73,7 +75,7 @@ def page(
         spec=spec,
         state=state,
         failure=failure,
-        imported_runs=sum(run.is_imported for run in runs),
+        imported_runs=sum(run.is_imported for run in (*runs, *trials)),
         changes=changed_text(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
