@@ -72,7 +72,7 @@ BELOW_SEARCH = (
     *("orchestrator.search", "orchestrator.transition", "orchestrator.system.errors"),
     *("trainables.contract.settings", "trainables.contract.runs"),
 )
-BELOW_SYSTEM = ("orchestrator.system", "trainables.contract.files", "trainables.contract.groups")
+BELOW_SYSTEM = ("orchestrator.system", "trainables.contract.files", "trainables.contract.other_writers")
 NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")
 
 
@@ -93,7 +93,7 @@ NO_CLOCK = ("ray", "mlflow", "torch", "time", "datetime", "random", "threading",
         (
             "orchestrator/system",
             OURS,
-            ("orchestrator.system", "trainables.contract.files", "trainables.contract.groups"),
+            ("orchestrator.system", "trainables.contract.files", "trainables.contract.other_writers"),
         ),
     ],
 )

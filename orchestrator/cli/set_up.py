@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +29,7 @@ from orchestrator.space.written_spec import SCRIPT
 from orchestrator.sweep.run_options import SpaceOptions
 from orchestrator.system import hardware
 from orchestrator.system.did_you_mean import unknown
-from orchestrator.system.environment import HOME, prefer_one_thread
+from orchestrator.system.environment import HOME, prefer_one_thread, temporary_directory
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.printing import Console, echo
 from orchestrator.transition.types import CONFIDENCE
@@ -175,14 +173,14 @@ def check_family_command(
         raise UserError(f"--device {device}: torch finds no GPU on this machine; run `doctor` for details")
     made, spec = _family(family, options)
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
+    with temporary_directory("check-family-") as directory:
         try:
             # Only the search space knows which sizes and mixes a script understands.
             if spec is not None and isinstance(made, ScriptFamily):
                 sizes = tuple(sorted(set(size or spec.sizes))[:2])
-                case = Case(made, spec.mixes[:2], sizes, device, Path(directory))
+                case = Case(made, spec.mixes[:2], sizes, device, directory)
             else:
-                case = case_of(made, size or (), device, Path(directory))
+                case = case_of(made, size or (), device, directory)
         except BrokenFamilyError as error:
             raise SweepError(f"the family {made.name!r} does not satisfy its contract: {error}") from error
         arms = ", ".join(arm.name for arm in case.arms)

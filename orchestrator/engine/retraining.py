@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from orchestrator.engine.device import prepare_device
 from orchestrator.jobs.resources import Resources
 from orchestrator.system import hardware
+from orchestrator.system.environment import temporary_directory
 from orchestrator.system.errors import UserError
 from trainables.base import Family, Outcome, Report, RunConfig
 from trainables.contract.report_validator import ReportValidator
@@ -31,9 +31,9 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
     _check_memory(family, run, resources.device)
     prepare_device(resources)
     weights: Mapping[str, NDArray[Any]] = {}
-    with tempfile.TemporaryDirectory(prefix="retrain-") as cache:
+    with temporary_directory("retrain-") as cache:
         for phase in run.phases:
-            report = _train(family, phase, resources.device, weights, Path(cache))
+            report = _train(family, phase, resources.device, weights, cache)
             weights = report.weights
     assert report.outcome is not None, "training ends with an outcome"
     return report.outcome

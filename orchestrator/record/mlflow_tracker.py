@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +38,7 @@ from orchestrator.record.mlflow_views import outdated, views
 from orchestrator.record.names_and_values import mlflow_name
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
+from orchestrator.system.environment import temporary_directory
 from orchestrator.system.files import remove_tree
 from trainables.base import Status
 
@@ -142,8 +142,8 @@ class MlflowTracker(Tracker):
             end_ms = _ms(record.ended)
             start_ms = end_ms - int(record.seconds * 1000)
             same = self._create(record, {MLFLOW_PARENT_RUN_ID: parent, DIGEST_TAG: record.digest}, start_ms).info.run_id
-            with tempfile.TemporaryDirectory() as directory:
-                pictures = try_to_draw("a figure of the record", partial(record.draw, Path(directory)), _warn_once)
+            with temporary_directory("record-") as directory:
+                pictures = try_to_draw("a figure of the record", partial(record.draw, directory), _warn_once)
                 files = {**(pictures or {}), **record.files}
                 self._fill(replace(record, files=files), same, start_ms, end_ms)
             failed = record.tags.get("status") == Status.FAILED
@@ -167,16 +167,16 @@ class MlflowTracker(Tracker):
             metrics = metrics[METRICS_A_CALL:]
             params = params[PARAMS_A_CALL:]
         if record.texts or record.files:
-            with tempfile.TemporaryDirectory() as staged:
+            with temporary_directory("record-") as staged:
                 for name, text in record.texts.items():
-                    (Path(staged) / name).write_text(text, encoding="utf-8")
+                    (staged / name).write_text(text, encoding="utf-8")
                 for name, path in record.files.items():
-                    (Path(staged) / name).parent.mkdir(exist_ok=True)
-                    shutil.copyfile(path, Path(staged) / name)
+                    (staged / name).parent.mkdir(exist_ok=True)
+                    shutil.copyfile(path, staged / name)
                 if (files := self.store.files_of(record.group, run_id)) is None:
-                    self._send(Path(staged), record.group, run_id)
+                    self._send(staged, record.group, run_id)
                 else:  # MLflow itself would use the path that the home had when its experiment was created.
-                    _copy(Path(staged), own_directory(files, "artifacts"))
+                    _copy(staged, own_directory(files, "artifacts"))
 
     def _send(self, staged: Path, experiment: str, run_id: str) -> None:
         """Send files to a server. Raises :class:`StoreError` if MLflow would send them elsewhere."""

@@ -158,6 +158,20 @@ def scratch(chosen: str | None) -> Path:
     return path if is_own else private_directory(path)
 
 
+PRIVATE = "a directory that only you can write"
+"""End of the advice to choose another directory."""
+
+
+@contextmanager
+def temporary_directory(prefix: str) -> Iterator[Path]:
+    """Create a directory that only this user can open in the system's temporary directory, and remove it after the
+    block. Raises :class:`UserError` if others could put another directory in its place."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as directory:
+        if text := exchange_text(Path(directory)):
+            raise UserError(f"{text}, and could replace temporary files: set TMPDIR to {PRIVATE}")
+        yield Path(directory)
+
+
 LONGEST_SOCKET = 107
 """Maximum length in bytes of the path of a Unix socket on Linux. macOS allows 103."""
 SOCKET_ROOM = 44
@@ -183,7 +197,7 @@ def socket_directory() -> Iterator[Path]:
             if not (text := exchange_text(Path(directory))):
                 yield Path(directory)
                 return
-    raise UserError(f"{text}, and could replace MLflow's socket: set TMPDIR to a directory that only you can write")
+    raise UserError(f"{text}, and could replace MLflow's socket: set TMPDIR to {PRIVATE}")
 
 
 def is_writable(directory: Path) -> bool:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pwd
 import shlex
 import stat
-import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from trainables.contract.groups import is_private_group
+from trainables.contract.other_writers import is_private_group, lists_others
 
-ACCESS_LIST = "system.posix_acl_access"
-"""Attribute of a file with its access control list on Linux: after four bytes, a kind, rights and an id per entry."""
 MOST_LINKS = 40
 """Links on the way to a file, as in Linux."""
-OF_USER = 2
-"""Kind of an entry with the rights of a user."""
-OF_GROUP = 8
-"""Kind of an entry with the rights of a group."""
-OF_ALL = 16
-"""Kind of the entry (the mask) that limits the rights of every user and group on the list."""
-NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
-"""Error numbers for a file without a list, and for a file system without lists."""
 
 
 def writable_by_others(path: Path) -> Path | None:
@@ -46,7 +34,7 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
         status = place.stat()
         is_open = status.st_mode & 0o002
         is_open |= teams and status.st_mode & 0o020 and not is_private_group(status.st_gid)
-        is_open |= _lists_others(place, groups=teams)
+        is_open |= lists_others(place, groups=teams)
         is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
         if (is_open and not is_safe) or (teams and is_of_another(status)):
             yield place
@@ -159,24 +147,3 @@ def user_name(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"uid {user}"
-
-
-def _lists_others(path: Path, *, groups: bool) -> bool:
-    """Return True if an access control list (``setfacl``) lets another user write or, with ``groups``, another group.
-
-    With an access control list, the group bits of the mode show the mask, not the rights of individual users.
-    """
-    if not hasattr(os, "getxattr"):  # Not Linux.
-        return False
-    try:
-        content = os.getxattr(path, ACCESS_LIST)
-    except OSError as error:
-        if error.errno in NO_LIST:
-            return False
-        raise
-    entries = list(struct.iter_unpack("<HHI", content[4:]))
-    most = next((rights for kind, rights, _ in entries if kind == OF_ALL), 0o7)
-    writers = [(kind, who) for kind, rights, who in entries if rights & most & 0o2]
-    users = {who for kind, who in writers if kind == OF_USER} - {0, os.getuid()}
-    others = [who for kind, who in writers if kind == OF_GROUP and not is_private_group(who)]
-    return bool(users or (groups and others))

@@ -57,6 +57,20 @@ def test_a_temporary_directory_that_ray_cannot_use_is_refused(bad: Path, monkeyp
         sessions_parent()
 
 
+def test_a_directory_that_others_can_exchange_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's processes read the token from there by its path. The path of the directory of tests is too long for Ray."""
+    monkeypatch.setattr(files, "LONGEST_PATH", 1000)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    tmp_path.chmod(0o777)
+    reason = f"other users can write {tmp_path}, and could replace Ray's files: set RAY_TMPDIR"
+    with pytest.raises(UserError, match=reason), private_directory():
+        pytest.fail("it is used")
+    tmp_path.chmod(0o1777)
+    with private_directory() as directory:
+        assert directory.parent.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
 HOLD = """
 import sys
 from orchestrator.engine.ray.files import private_directory

@@ -7,7 +7,6 @@ import json
 import marshal
 import os
 import shutil
-import struct
 import sys
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from orchestrator.home.trusted_code import (
 )
 from orchestrator.system import permissions
 from orchestrator.system.permissions import writable_by_others
+from tests.access_lists import give_list
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, line, process
 from tests.sweep.sweeps import FAMILY, spec
@@ -551,20 +551,6 @@ def test_a_space_among_the_files_of_a_record_is_of_its_home_without_the_record(t
     assert not is_in_sweep(tmp_path / "artifacts" / "spaces")
 
 
-def list_of(path: Path, *entries: tuple[int, int, int]) -> None:
-    """Give a directory of mode 0755 an access control list: further entries of a kind, rights and an id."""
-    rows = [(1, 7, NO_ID), *(one for one in entries if one[0] == 2), (4, 5, NO_ID)]
-    rows += [*(one for one in entries if one[0] == 8), (16, 7, NO_ID), (32, 5, NO_ID)]
-    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
-    try:
-        os.setxattr(path, "system.posix_acl_access", content)
-    except OSError:
-        pytest.skip("this file system has no access control lists")
-
-
-NO_ID = 0xFFFFFFFF
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="the group of another user's directory counts anyway")
 @pytest.mark.parametrize(
     ("entry", "is_open"),
@@ -577,5 +563,5 @@ def test_a_folder_that_a_list_lets_others_write_is_not_used(
     folder = tmp_path / "models"
     folder.mkdir(mode=0o755)
     (folder / "one.py").touch(0o600)
-    list_of(folder, entry)
+    give_list(folder, entry)
     assert writable_by_others(folder / "one.py") == (folder if is_open else None)

@@ -8,6 +8,7 @@ import pwd
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,14 +23,14 @@ from orchestrator.home.ownership import homes_list, trust_home
 from orchestrator.home.trusted_code import list_path
 from orchestrator.site.mlflow_proxy import MlflowPage
 from orchestrator.system import files
-from orchestrator.system.environment import private_directory, socket_directory
+from orchestrator.system.environment import private_directory, socket_directory, temporary_directory
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import whole_directory
 from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, read_list
 from orchestrator.system.permissions import exchange_text, foreign_link, writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program, process
-from trainables.contract import groups
+from trainables.contract import other_writers
 from trainables.contract.files import write_whole
 
 NOBODY = 65534
@@ -303,6 +304,24 @@ def test_a_directory_of_this_user_is_not_taken_for_a_new_one(shared: Path, monke
     assert (hidden / "thesis").read_text() == PRECIOUS
 
 
+def test_a_temporary_directory_that_others_can_exchange_is_not_used(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    with (
+        pytest.raises(
+            UserError, match=f"other users can write {shared}, and could replace temporary files: set TMPDIR"
+        ),
+        temporary_directory("x-"),
+    ):
+        pytest.fail("it is used")
+    assert list(shared.iterdir()) == []
+    shared.chmod(0o1777)
+    with temporary_directory("x-") as place:
+        assert place.stat().st_mode & 0o777 == 0o700
+    assert list(shared.iterdir()) == []
+
+
 GROUP = 2000
 
 
@@ -318,7 +337,7 @@ def users_of_the_system(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(pwd, "getpwuid", lambda user: next(one for one in entries() if one.pw_uid == user))
     monkeypatch.setattr(pwd, "getpwall", entries)
     monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group(("smith", "x", group, [])))
-    monkeypatch.setattr(groups, "_users_of", groups._users_of.__wrapped__)
+    monkeypatch.setattr(other_writers, "_users_of", other_writers._users_of.__wrapped__)
     return users
 
 

@@ -17,6 +17,7 @@ import torch
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.access_lists import USER, give_list
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer, rows_of
 from trainables.transformer import gpu_step, model, stack
 from trainables.transformer.architecture import ModelSettings, layout_of
@@ -285,6 +286,22 @@ def test_a_compiler_cache_below_a_directory_of_the_main_group_of_a_team_is_refus
     (tmp_path / "team").chmod(0o775)
     with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
         gpu_step.own_cache()
+
+
+@pytest.mark.parametrize(("opened", "rights", "is_open"), [("", 7, True), ("cache", 7, True), ("", 5, False)])
+def test_a_compiler_cache_that_an_access_list_opens_to_another_user_is_refused(
+    opened: str, rights: int, is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mode and the group of such a directory look private."""
+    place = tmp_path / "shared" / "cache"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(place))
+    place.mkdir(mode=0o700, parents=True)
+    give_list(tmp_path / "shared" / opened, (USER, rights, 65534))
+    if is_open:
+        with pytest.raises(PermissionError, match="write or replace the compiler's cache"):
+            gpu_step.own_cache()
+    else:
+        assert gpu_step.own_cache() == place
 
 
 def test_directories_above_the_compiler_cache_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

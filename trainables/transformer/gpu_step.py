@@ -26,7 +26,7 @@ from filelock import FileLock
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.contract.groups import is_private_group
+from trainables.contract.other_writers import is_private_group, lists_others
 from trainables.transformer.architecture import BIAS, ModelSettings
 
 P = ParamSpec("P")
@@ -150,7 +150,7 @@ def own_cache() -> Path:
     status = place.lstat()
     is_exchangeable = any(_others_can_rename(above) for above in (*place.parents, *place.resolve().parents))
     is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-    if is_exchangeable or not is_own:
+    if is_exchangeable or not is_own or lists_others(place, groups=True):
         raise PermissionError(
             errno.EPERM,
             "Other users can write or replace the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
@@ -166,7 +166,8 @@ def _others_can_rename(directory: Path) -> bool:
     """
     status = directory.stat()
     writers = stat.S_IWOTH if is_private_group(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP
-    is_open = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
+    can_write = status.st_mode & writers or lists_others(directory, groups=True)
+    is_open = can_write and not status.st_mode & stat.S_ISVTX
     # In some containers, root's files seem to belong to an unknown user.
     owners = {0, os.getuid(), os.stat("/").st_uid}
     return bool(is_open) or not {status.st_uid, directory.lstat().st_uid} <= owners

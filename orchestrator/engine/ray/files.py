@@ -19,6 +19,7 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 
 from orchestrator.system import environment
 from orchestrator.system.errors import UserError
+from orchestrator.system.permissions import exchange_text
 
 PRIVATE_PREFIX = "ray-"
 """Start of the names of private temporary directories."""
@@ -68,11 +69,17 @@ def private_directory() -> Iterator[Path]:
 
     On its own, Ray creates directories that every user can write, and never removes its logs. Ray's agents may outlive
     it and create directories again.
+
+    Raises:
+        UserError: if Ray cannot use the directory around it, or if others could put another directory, with a token of
+            theirs, in its place.
     """
     parent = sessions_parent()
     _remove_abandoned(parent)
     directory = Path(tempfile.mkdtemp(prefix=PRIVATE_PREFIX, dir=parent))
     try:
+        if text := exchange_text(directory):
+            raise UserError(f"{text}, and could replace Ray's files: set RAY_TMPDIR to {environment.PRIVATE}")
         with _locked(directory / LOCK, os.O_CREAT | os.O_EXCL):
             yield directory / RAY_DIRECTORY
     finally:
