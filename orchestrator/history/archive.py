@@ -134,7 +134,12 @@ def export_home(home: Home, path: Path) -> CopyCounts:
 
 
 def _add(archive: tarfile.TarFile, members: Iterable[Member]) -> None:
-    """Add files to an archive, without user names. Raises :class:`UserError` for a name that an import would refuse."""
+    """Add files to an archive, without user names.
+
+    Raises:
+        UserError: For a name that an import would refuse.
+        SweepError: If a file became shorter since it was opened.
+    """
     for name, file, size, written in members:
         if name != LAYOUT_MEMBER and not is_plain(name):
             is_long = any(len(part.encode()) > LONGEST_PART for part in name.split("/"))
@@ -144,7 +149,12 @@ def _add(archive: tarfile.TarFile, members: Iterable[Member]) -> None:
         member = tarfile.TarInfo(name)
         member.size = size
         member.mtime = int(written)
-        archive.addfile(member, file)
+        try:
+            archive.addfile(member, file)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise SweepError(f"{name} changed while it was exported: export again when nothing writes it") from error
 
 
 def _member(name: str, content: bytes, written: float) -> Member:

@@ -25,7 +25,7 @@ from orchestrator.home.run_files import ORIGIN, OUTCOME
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.jobs.state import State
-from orchestrator.system.errors import UserError
+from orchestrator.system.errors import SweepError, UserError
 from tests.catalog.fabricated import runs_of, write_sweep
 from tests.cli.program import Program, command, started
 from tests.copies import own_copy
@@ -257,6 +257,23 @@ def test_an_export_holds_no_file_in_memory(home: Home, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "home.tar.gz") as exported:
         sizes = {member.name: member.size for member in exported.getmembers()}
     assert sizes[f"sweeps/{sweep.id}/checkpoints/stack.1/3.bin"] == size
+
+
+def test_a_file_that_becomes_shorter_during_an_export_is_named(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_plain = archive_members.is_plain
+
+    def shorten(name: str) -> bool:
+        """Is called after the file was opened, and before it is stored."""
+        if name.endswith(OUTCOME):
+            os.truncate(home.root / name, 1)
+        return is_plain(name)
+
+    monkeypatch.setattr(archive, "is_plain", shorten)
+    with pytest.raises(SweepError, match=rf"runs/\w+/{OUTCOME} changed while it was exported"):
+        export_home(home, tmp_path / "home.tar.gz")
+    assert not (tmp_path / "home.tar.gz").exists()
 
 
 def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_path: Path) -> None:
