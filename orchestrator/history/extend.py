@@ -35,6 +35,9 @@ def continued_spec(spec: SweepSpec, extended: Sweep) -> SweepSpec:
 def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
     """Add an older sweep's finished runs and pairs to this sweep's journal, and return the runs.
 
+    If the sweep also has the older one's tuned settings, add the runs that tuned them: they say where the settings come
+    from.
+
     Raises:
         UserError: If the two sweeps do not share a run.
     """
@@ -44,9 +47,25 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Run]:
         # that it already knows.
         if blocks := continued_blocks(sweep.spec, older):
             journal.append(Asked(blocks))
-        for run in reused:
+        for run in (*_trials_behind(sweep.spec, older), *reused):
             journal.append(Ended.of(run))
     return reused
+
+
+def _trials_behind(spec: SweepSpec, older: Sweep) -> list[Run]:
+    """Return the runs that tuned the settings which ``spec`` has from an older sweep."""
+    if not spec.tuned or spec.tune != older.spec.tune:
+        return []
+    return [replace(run, trained_for=_origin(run, older)) for run in recall_sweep(older).trials]
+
+
+def _origin(run: Run, older: Sweep) -> str:
+    """Return the id of the sweep that a run of an older sweep was trained for, as a journal says it."""
+    # The journal of an imported sweep may claim any origin, so only the mark of the run counts.
+    store = RunStore(older.files.home)
+    is_foreign = older.files.is_imported or store.is_imported(run.key)
+    origin = store.trained_for(run.key) if is_foreign else run.trained_for or older.id
+    return origin or f"{older.id} {IMPORTED}"
 
 
 def continued_blocks(spec: SweepSpec, older: Sweep) -> tuple[Block, ...]:
@@ -107,17 +126,10 @@ def _check_inside(spec: SweepSpec, older: Sweep, runs: Sequence[RunId]) -> None:
 def reusable(spec: SweepSpec, older: Sweep) -> list[Run]:
     """Return an older sweep's finished runs that ``spec`` can use. Raises :class:`UserError` if there are none."""
     usable = spec.requests_by_key()
-    store = RunStore(older.files.home)
-
-    def origin_of(run: Run) -> str:
-        # The journal of an imported sweep may claim any origin, so only the mark of the run counts.
-        is_foreign = older.files.is_imported or store.is_imported(run.key)
-        origin = store.trained_for(run.key) if is_foreign else run.trained_for or older.id
-        return origin or f"{older.id} {IMPORTED}"
 
     def reused_as(run: Run) -> Run:
         request = usable[run.key]
-        return replace(run, request=request, config=spec.config(request), trained_for=origin_of(run))
+        return replace(run, request=request, config=spec.config(request), trained_for=_origin(run, older))
 
     older_runs = recall_sweep(older).ended
     reused = [reused_as(run) for run in older_runs if run.key in usable and not run.outcome.error]

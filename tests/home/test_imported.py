@@ -325,6 +325,9 @@ def test_a_sweep_that_was_tuned_by_runs_of_an_archive_says_so(tmp_path: Path, ru
     assert f"\n{words}, started" in run("status", own, "--home", home.root).succeeded()
     run("report", own, "--home", home.root).succeeded()
     assert words in (home.sweep(own).directory / "report.html").read_text()
+    run_here(wanted, home.root, extend=own)
+    [extending] = {*home.sweep_ids()} - {own}
+    assert f"\n{words}, started" in run("status", extending, "--home", home.root).succeeded()
 
 
 @pytest.mark.parametrize("is_own", [False, True])
