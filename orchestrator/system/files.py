@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from orchestrator.system.permissions import MOST_LINKS, is_of_another, sharing_text, user_name
 from trainables.contract.files import flush as flush
+from trainables.contract.files import write_whole as write_in_place_of
 
 DESCRIPTORS = Path("/proc/self/fd")
 """Directory with a link to each file and directory that this process has opened."""
@@ -187,27 +188,44 @@ def write_whole(path: Path, content: str | bytes) -> None:
     A link of this user or of root is kept, and its target is replaced. Raises ``OSError`` with the path, also if the
     path contains another user's link, whenever it was made.
     """
+    if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
+        write_in_place_of(path, content)
+        return
     for _ in range(MOST_LINKS):
-        with opened_parent(path) as parent:
+        with opened_parent(path) as parent, _opened_entry(path.name, parent) as entry:
+            # What is looked at is what is used: another user may exchange the name for another entry at any time.
+            if entry is None or stat.S_ISREG((status := os.fstat(entry)).st_mode):
+                break
             # Links in /proc lead to what a process has opened. They have no path to follow, and nobody can change them.
-            in_proc = os.path.isdir("/proc/self") and os.fstat(parent).st_dev == os.stat("/proc/self").st_dev
-            try:
-                status = os.stat(path.name, dir_fd=parent, follow_symlinks=in_proc)
-            except FileNotFoundError:
-                break
-            if stat.S_ISREG(status.st_mode) and not in_proc:
-                break
-            if not stat.S_ISLNK(status.st_mode):
-                flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | (0 if in_proc else os.O_NOFOLLOW)
-                with open(os.open(path.name, flags, dir_fd=parent), "wb") as file:
-                    file.write(content if isinstance(content, bytes) else content.encode())
-                return
-            if is_of_another(status):
-                raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
-            path = path.parent / os.readlink(path.name, dir_fd=parent)
+            in_proc = os.fstat(parent).st_dev == os.stat("/proc/self").st_dev
+            if stat.S_ISLNK(status.st_mode) and not in_proc:
+                if is_of_another(status):
+                    raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
+                path = path.parent / os.readlink("", dir_fd=entry)
+                continue
+            device = path.name if in_proc else DESCRIPTORS / str(entry)
+            flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_TRUNC if in_proc else 0)
+            with open(os.open(device, flags, dir_fd=parent), "wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
+            return
     else:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     replace_whole(path, content)  # If another user puts a link there in the meantime, it is replaced, too.
+
+
+@contextmanager
+def _opened_entry(name: str, above: int) -> Iterator[int | None]:
+    """Yield a descriptor of an entry of an opened directory, also of a link itself, or None if there is no such
+    entry."""
+    try:
+        entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield entry
+    finally:
+        os.close(entry)
 
 
 def remove_file(path: Path) -> None:

@@ -211,35 +211,42 @@ def test_the_batch_script_has_valid_syntax_and_requires_a_space() -> None:
         subprocess.run([shellcheck, "--severity=warning", "--exclude=SC2046", str(script)], check=True)
 
 
-@pytest.mark.parametrize("before", ["nothing", "own, open to all", "of another user", "a link"])
+@pytest.mark.parametrize("before", ["nothing", "own", "own, open to all", "of another user", "a link"])
 def test_the_batch_script_starts_ray_only_in_a_directory_of_its_user(before: str, tmp_path: Path) -> None:
-    """The name of the directory contains the number of the job, so other users can make it beforehand."""
+    """The name of the directory is new on the first node. When others make theirs, other users may have seen it."""
     if before == "of another user" and os.getuid() != 0:
         pytest.skip("only root can give a directory to another user")
     script = (DEPLOY / "slurm" / "sweep.sbatch").read_text()
-    [private] = re.findall(r"^private='(.*?)'$", script, re.MULTILINE | re.DOTALL)
-    assert 'try=(sh -c "$private; $repeated" try "$temporary"' in script
+    [private] = re.findall(r"^    private='(.*?)'$", script, re.MULTILINE | re.DOTALL)
+    assert 'sh -c "$private; $repeated" try "$temporary"' in script
     place = tmp_path / "ray-1"
     if before == "a link":
-        (tmp_path / "other").mkdir()
+        (tmp_path / "other").mkdir(mode=0o700)
         place.symlink_to(tmp_path / "other")
     elif before != "nothing":
         place.mkdir()
-        place.chmod(0o777)
+        place.chmod(0o777 if "open" in before else 0o700)
     if before == "of another user":
         os.chown(place, 65534, 65534)
     done = process(["sh", "-c", f'{private}; "$@"', "try", place, "echo", "started"])
-    if before in ("nothing", "own, open to all"):
+    if before in ("nothing", "own"):
         assert done.succeeded() == "started\n"
         assert place.stat().st_mode & 0o777 == 0o700
     else:
         assert (done.code, done.out) == (1, "")
-        assert "belongs to another user" in done.err
+        assert "is not a private directory of this user" in done.err
 
 
 STUBS = {
     "scontrol": "echo node1",
-    "srun": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
+    "srun": """while [ "${1#--}" != "$1" ]; do shift; done
+for word; do
+    case $PLANTED$word in "$PLANTED"/tmp/ray-*)
+        echo "$word" | cut -d/ -f1-3 >> "$SLURM_SUBMIT_DIR/places"
+        [ -z "$PLANTED" ] || { mkdir -p "$word/r" && echo "$PLANTED" > "$word/r/ray_current_cluster"; } 2> /dev/null
+    esac
+done
+exec "$@\"""",
     "ray": """echo "$@" >> "$SLURM_SUBMIT_DIR/ray"
 [ -z "$BROKEN" ] || exit 1
 for word; do [ "${word#--temp-dir=}" = "$word" ] || own=${word#--temp-dir=}; done
@@ -248,47 +255,43 @@ exec sleep 30 > /dev/null 2>&1""",
     "python": '[ "$2" = orchestrator ] || exec "$PYTHON" "$@"; echo "$@" > "$SLURM_SUBMIT_DIR/run"',
     "sleep": "exec /bin/sleep $(($1 / 10)).1",
 }
-"""Programs for a job without Slurm and Ray."""
+"""Programs for a job without Slurm and Ray. ``PLANTED`` is an address that another user writes into each directory of
+the job just before the job makes it."""
 PLANTED = "127.0.0.1:666"
 """Address of another user's Ray."""
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
-@pytest.mark.parametrize("before", ["nothing", "a directory of another user", "an earlier start"])
-def test_the_batch_script_joins_only_the_ray_that_it_started(before: str, tmp_path: Path) -> None:
-    """Everyone sees the number of a job, so other users can prepare a directory or a port that follow from it."""
+@pytest.mark.parametrize("planted", ["", PLANTED])
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_the_batch_script_joins_only_the_ray_that_it_started(planted: str, is_broken: bool, tmp_path: Path) -> None:
+    """Everyone sees the number of a job, so other users could prepare a directory or a port that follow from it."""
     for name, text in STUBS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    job = 10**9 + int.from_bytes(os.urandom(3), "big")
-    place = Path(f"/tmp/ray-{job}")
     variables = {
-        "SLURM_JOB_ID": job,
+        "SLURM_JOB_ID": os.getpid(),
         "SLURM_JOB_NODELIST": "node1",
         "SLURM_JOB_NUM_NODES": 1,
         "SLURM_SUBMIT_DIR": tmp_path,
         "SWEEPS_PYTHON": tmp_path / "python",
         "PYTHON": sys.executable,
-        "BROKEN": "yes" if before == "an earlier start" else "",
+        "PLANTED": planted,
+        "BROKEN": "yes" if is_broken else "",
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
     }
-    try:
-        if before != "nothing":
-            place.mkdir(mode=0o700)
-            (place / "r").mkdir()
-            (place / "r" / "ray_current_cluster").write_text(PLANTED)
-        if before == "a directory of another user":
-            os.chown(place, 65534, 65534)
-        environment = {name: str(value) for name, value in variables.items()}
-        done = process(["bash", DEPLOY / "slurm" / "sweep.sbatch", "some_space"], environment=environment)
-    finally:
-        shutil.rmtree(place)
-    if before == "nothing":
+    environment = {name: str(value) for name, value in variables.items()}
+    done = process(["bash", DEPLOY / "slurm" / "sweep.sbatch", "some_space"], environment=environment)
+    places = set((tmp_path / "places").read_text().split())
+    [place] = map(Path, places)
+    assert re.fullmatch(rf"/tmp/ray-{os.getpid()}-[0-9a-f]{{8}}", str(place))
+    mode = place.stat().st_mode & 0o777
+    shutil.rmtree(place)
+    if not planted and not is_broken:
         done.succeeded()
+        assert mode == 0o700
         assert "--port=0" in (tmp_path / "ray").read_text().split()
         assert "--address 127.0.0.1:4711" in (tmp_path / "run").read_text()
     else:
         assert done.code == 1
-        foreign = before == "a directory of another user"
-        assert ("belongs to another user" if foreign else "Ray did not start on node1") in done.err
+        assert ("File exists" if planted else "Ray did not start on node1") in done.err
         assert not (tmp_path / "run").exists()

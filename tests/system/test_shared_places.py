@@ -27,7 +27,7 @@ from orchestrator.system.environment import private_directory, socket_directory,
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import whole_directory
 from orchestrator.system.own_lists import CONFIG_VARIABLE, add_to_list, list_flaw, read_list
-from orchestrator.system.permissions import exchange_text, foreign_link, writable_by_others
+from orchestrator.system.permissions import exchange_text, foreign_link, is_of_another, writable_by_others
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import Program, process
 from trainables.contract import other_writers
@@ -113,6 +113,24 @@ def test_a_link_on_the_way_that_was_made_after_a_check_is_not_followed(
         with pytest.raises(OSError, match="link of another user"):
             files.write_whole(path, "other")
     assert precious.read_text() == PRECIOUS
+
+
+@as_root
+def test_a_link_that_is_exchanged_after_its_check_is_not_followed(
+    shared: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared / "link").symlink_to(shared / "own")
+    link_of_another(shared / "aside", precious)
+    check = is_of_another
+
+    def exchange(status: os.stat_result) -> bool:
+        if (shared / "aside").is_symlink():
+            (shared / "aside").rename(shared / "link")
+        return check(status)
+
+    monkeypatch.setattr(files, "is_of_another", exchange)
+    files.write_whole(shared / "link", "other")
+    assert (precious.read_text(), (shared / "own").read_text()) == (PRECIOUS, "other")
 
 
 def test_links_of_this_user_are_followed(tmp_path: Path, precious: Path) -> None:
