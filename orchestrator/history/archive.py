@@ -266,7 +266,7 @@ def _import_opened(home: Home, file: BinaryIO, path: Path, warn: Callable[[str],
     make_home(home.root, warn)
     if size > (free := shutil.disk_usage(home.root).free):
         raise UserError(f"{path} has {size} bytes of content, but the disk of {home.root} has {free} free")
-    remove_abandoned(home.root, f"{STAGED}*")
+    remove_abandoned(home.root, STAGED)
     # In a home that others can write, they could rename this directory and put another in its place.
     with hidden_directory(home.root / STAGED, STAGED) as hidden:
         os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=hidden.descriptor)

@@ -29,8 +29,8 @@ from orchestrator.system.files import (
     is_file,
     locked,
     opened_directory,
-    remove_abandoned,
     remove_file,
+    remove_old_directories,
     whole_directory,
 )
 from trainables.base import Outcome
@@ -45,6 +45,10 @@ KEY_WORD = re.compile(rb"\w+")
 """Pattern of a part of a journal that may be a key."""
 JOINED_KEY_WORDS = re.compile(rb"\w+[\w.-]*")
 """Pattern of a part of a journal that may be a key with dots or dashes."""
+
+
+ASIDE = re.compile(r"\.[\w.-]+-[0-9a-f]{8}([0-9a-f]{8})?")
+"""Pattern of the names of directories of runs that are being written or deleted."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ class RunStore:
 
     def delete_own(self) -> None:
         """Delete :meth:`own_keys`. Call this under :meth:`locked`."""
-        remove_abandoned(self.home.runs, ".*-*")
+        remove_old_directories(self.home.runs, ASIDE)
         for key in self.own_keys():
             self.delete(key)
             remove_file(self.home.claims / key)

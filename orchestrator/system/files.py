@@ -11,6 +11,7 @@ import errno
 import fcntl
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -28,6 +29,8 @@ DESCRIPTORS = Path("/proc/self/fd")
 """Directory with a link to each file and directory that this process has opened."""
 FILLED_DIRECTORY = "whole"
 """Name of a directory that is being filled, in a hidden directory."""
+TOKEN_BYTES = 8
+"""Number of random bytes in the name of a hidden directory."""
 LOCK_POLL_S = 0.05
 """Seconds between attempts to lock a file."""
 ABANDONED_S = 3600.0
@@ -241,16 +244,28 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path.name, ignore_errors=True, dir_fd=parent)
 
 
-def remove_abandoned(parent: Path, pattern: str) -> None:
-    """Remove incomplete directories left by killed processes.
+def remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove the directories that killed processes left in the middle of :func:`hidden_directory`.
 
-    In a directory that other users can write, remove nothing: they could give such a name to any directory of this
-    user there.
+    A user may have other hidden directories with this prefix, such as backups. So the whole name and the content must
+    be those of such a directory. In a directory that other users can write, remove nothing: they could give such a name
+    to any directory of this user there.
     """
+    remove_old_directories(
+        parent, re.compile(f"{re.escape(prefix)}[0-9a-f]{{{2 * TOKEN_BYTES}}}"), frozenset({FILLED_DIRECTORY})
+    )
+
+
+def remove_old_directories(parent: Path, names: re.Pattern[str], content: frozenset[str] | None = None) -> None:
+    """Remove the directories with such names that are older than :data:`ABANDONED_S` and have nothing but ``content``
+    (by default, any content)."""
     if parent.is_dir() and sharing_text(parent):
         return
-    for path in parent.glob(pattern):
-        if is_directory(path) and time.time() - path.stat().st_mtime > ABANDONED_S:
+    for path in entries(parent):
+        if not names.fullmatch(path.name) or not is_directory(path):
+            continue
+        is_old = time.time() - path.stat().st_mtime > ABANDONED_S
+        if is_old and (content is None or content.issuperset(os.listdir(path))):
             remove_tree(path)
 
 
@@ -275,7 +290,7 @@ def hidden_directory(path: Path, prefix: str) -> Iterator[HiddenDirectory]:
     """Make a directory that only this user can open, next to ``path`` as :func:`opened_parent` finds it. Remove it
     after the block. Raises ``OSError`` if another user puts a directory in its place at once."""
     with opened_parent(path, make=True) as parent:
-        aside = f"{prefix}{secrets.token_hex(8)}"
+        aside = f"{prefix}{secrets.token_hex(TOKEN_BYTES)}"
         os.mkdir(aside, 0o700, dir_fd=parent)
         with opened_directory(aside, parent) as opened:
             shown = path.with_name(aside)
@@ -313,7 +328,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     It is made in a :func:`hidden_directory`. The yielded path leads through a descriptor of the hidden directory, so
     files are written there even if another user replaces it by a link in the meantime.
     """
-    remove_abandoned(path.parent, f".{path.name}-*")
+    remove_abandoned(path.parent, f".{path.name}-")
     with hidden_directory(path, f".{path.name}-") as hidden:
         os.mkdir(FILLED_DIRECTORY, 0o700, dir_fd=hidden.descriptor)
         yield from _filled(hidden)

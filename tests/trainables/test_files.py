@@ -47,3 +47,25 @@ def test_the_output_of_the_process_is_written(write: Write, redirected: str, tmp
     done = process(["sh", "-c", f'"$0" -c "$1" {redirected}', sys.executable, code], cwd=tmp_path, environment=SOURCES)
     done.succeeded()
     assert ((tmp_path / "file").read_text() if "file" in redirected else done.out) == "text"
+
+
+@pytest.mark.parametrize("name", ["results", "*", "[a-z]"])
+def test_hidden_directories_of_the_user_stay(name: str, tmp_path: Path) -> None:
+    """An export to ``results`` once deleted ``.results-backup``."""
+    token = "0123456789abcdef"
+    contents = {
+        f".{name}-backup": "whole",
+        f".{name}-{token}0": "whole",
+        f".{name}-{token}": "thesis",
+        ".git-2025": "x",
+    }
+    for directory, inner in contents.items():
+        (tmp_path / directory / inner).mkdir(parents=True)
+    abandoned, recent = (tmp_path / f".{name}-{digits}" for digits in (token[::-1], 2 * token[:8]))
+    for path in (abandoned, recent):
+        (path / files.FILLED_DIRECTORY).mkdir(parents=True)
+    for path in (*map(tmp_path.joinpath, contents), abandoned):
+        os.utime(path, (1, 1))
+    with files.whole_directory(tmp_path / name) as made:
+        (made / "table").touch()
+    assert {path.name for path in tmp_path.iterdir()} == {*contents, recent.name, name}
