@@ -185,7 +185,7 @@ def answer_text(stored: StoredSweep) -> str:
         "kind": FILE_KIND,
         "layout": ANSWER_LAYOUT,
         "program": version(DISTRIBUTION),
-        "sweep": stored.id,
+        "sweep": stored.record_id,
         "device": spec.resources.device,
         "versions": stored.sweep.environment.get("versions", {}),
         "space": space,

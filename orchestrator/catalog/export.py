@@ -93,7 +93,7 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     measured: list[dict[str, float]] = []
     for run in stored.runs:
         config = run.config
-        identity = (stored.id, run.key, config.label, config.size, config.seed)
+        identity = (stored.record_id, run.key, config.label, config.size, config.seed)
         for point in run.outcome.curve:
             points += [(*identity, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
             measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)
@@ -114,7 +114,7 @@ def transitions_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
     import pandas as pd
 
     spec = stored.spec
-    about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
+    about = {"sweep": stored.record_id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
     starts = ("transition", "low", "high", "asymptote", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
@@ -212,7 +212,7 @@ def write_report(stored: StoredSweep, path: Path | None = None) -> Path:
 def compared(sweeps: Sequence[StoredSweep]) -> list[LabeledAnswer]:
     """Return sweeps with distinct labels: space, variant, profile and whether the sweep was imported. Add the id if two
     labels would be equal."""
-    origins = {sweep.id: "imported" if sweep.is_imported else "" for sweep in sweeps}
+    origins = {sweep.id: sweep.origin for sweep in sweeps}
     short = {
         sweep.id: ", ".join(filter(None, (sweep.spec.title, sweep.spec.profile, origins[sweep.id]))) for sweep in sweeps
     }

@@ -106,7 +106,7 @@ def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
     assert run is not None, "the sweeps have it"
     facts = {
         "run": key,
-        "sweep": ", ".join(sweep.id for sweep in sweeps),
+        "sweep": ", ".join(sweep.record_id for sweep in sweeps),
         "mix": run.config.label,
         spec.size_axis: str(run.config.size),
         "seed": str(run.config.seed),

@@ -47,6 +47,11 @@ class PooledSweeps:
         return " + ".join(sweep.id for sweep in self.sweeps)
 
     @property
+    def record_id(self) -> str:
+        """Ids of all sweeps in exported tables."""
+        return " + ".join(sweep.record_id for sweep in self.sweeps)
+
+    @property
     def spec(self) -> SweepSpec:
         """Specification of the first sweep. The others differ only in seeds and limits."""
         return self.sweeps[0].spec

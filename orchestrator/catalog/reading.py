@@ -160,6 +160,11 @@ class StoredSweep:
         return self.sweep.id
 
     @property
+    def record_id(self) -> str:
+        """Its id in exported tables (:attr:`~orchestrator.history.sweeps.Sweep.record_id`)."""
+        return self.sweep.record_id
+
+    @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
 
@@ -172,6 +177,13 @@ class StoredSweep:
     def imported_runs(self) -> int:
         """Number of the sweep's runs that came with archives, including those that tuned its settings."""
         return sum(run.is_imported for run in (*self.runs, *self.trials))
+
+    @property
+    def origin(self) -> str:
+        """What was imported: ``imported``, ``16 runs imported`` or nothing."""
+        if self.is_imported:
+            return "imported"
+        return f"{counted(self.imported_runs, 'run')} imported" if self.imported_runs else ""
 
     @property
     def state_text(self) -> str:

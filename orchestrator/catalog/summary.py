@@ -268,6 +268,8 @@ def status_json(summary: Summary, rows: Sequence[dict[str, Any]] | None = None) 
         "profile": summary.profile,
         "changes": summary.changes,
         "state": summary.state,
+        "imported": summary.is_imported,
+        "imported_runs": summary.imported_runs,
         "begun": summary.begun,
         "changed": summary.changed,
         "size_axis": summary.size_axis,

@@ -241,7 +241,7 @@ def print_pooled(pooled: PooledSweeps, output: Path | None = None) -> None:
     console = wide_console()
     console.print(Text(f"{pooled}.", style="bold"))
     for sweep in pooled.sweeps:
-        console.print(Text(f"  {sweep.id}{', imported' if sweep.is_imported else ''}"), soft_wrap=True)
+        console.print(Text(", ".join(filter(None, (f"  {sweep.id}", sweep.origin)))), soft_wrap=True)
     console.print(render(pooled.answer))
     if output is not None:
         from orchestrator.report.figures import comparisons, style

@@ -22,7 +22,7 @@ from orchestrator.jobs.plan import SweepSetup
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.parsing import parse
-from orchestrator.space.runs import Run
+from orchestrator.space.runs import IMPORTED, Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import SweepError
 from orchestrator.system.files import is_file, remove_tree, replace_whole
@@ -65,6 +65,12 @@ class Sweep:
     @property
     def id(self) -> str:
         return self.files.id
+
+    @property
+    def record_id(self) -> str:
+        """Id of the sweep in records and exported tables. It says so if the sweep was imported: its author may have
+        records of the same id."""
+        return f"{self.id} {IMPORTED}" if self.files.is_imported else self.id
 
     @property
     def fresh(self) -> bool:

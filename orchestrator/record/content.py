@@ -19,6 +19,7 @@ Runs, with the tag ``kind`` = ``run``:
         ``probe/PROBE/NUMBER``: numbers of probes
         NAME: every other measure of the run, or ``measure/NAME`` if a metric above has that name
     tags
+        ``sweep``: the id of the sweep, with " (imported)" if it was imported (in all records of a sweep)
         ``status``: finished, diverged or failed
         ``data``: a hash of the data for training and scoring
     artifacts
@@ -53,6 +54,8 @@ Transitions, with the tag ``kind`` = ``transition``. There is one per mix, and i
 
 Sweeps, with the tag ``kind`` = ``sweep``:
 
+    tags
+        ``imported_runs``: the number of its runs that came with archives, including those that tuned its settings
     artifacts
         ``report.html``: the report
         ``transitions.png``, ``transitions.svg``: the figure
@@ -69,6 +72,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from orchestrator.history.journal import Ended, read_journal
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import PROBES
 from orchestrator.home.run_files import array_files, read_origin, weights_file
@@ -83,7 +87,7 @@ from orchestrator.report.sentences.findings import compared_text, sentence
 from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
-from orchestrator.space.runs import Run
+from orchestrator.space.runs import IMPORTED, Run
 from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL, QUANTILES, Estimate
 from trainables.base import Status
@@ -118,10 +122,10 @@ def sweep_content(sweep: Sweep) -> Content:
     }
     environment = {f"env.{key}": str(value) for key, value in flatten(sweep.environment).items()}
     return Content(
-        name=sweep.id,
+        name=sweep.record_id,
         tags={
             "kind": "sweep",
-            "sweep": sweep.id,
+            "sweep": sweep.record_id,
             "question": spec.question,
             "changes": changed_text(spec),
             **environment,
@@ -155,7 +159,7 @@ def run_content(sweep: Sweep, run: Run) -> Content:
         name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}",
         tags={
             "kind": "run",
-            "sweep": sweep.id,
+            "sweep": sweep.record_id,
             "run_key": run.key,
             "status": outcome.status.value,
             **({"data": outcome.data} if outcome.data else {}),
@@ -222,7 +226,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer, ended: str)
         name=f"{mix.mix} {target.size_text}",
         tags={
             "kind": "transition",
-            "sweep": sweep.id,
+            "sweep": sweep.record_id,
             "mix": mix.mix,
             "found": target.size_text,
             "found_parameters": target.count_text,
@@ -288,10 +292,16 @@ def _evidence(mix: MixAnswer) -> list[Sample]:
 def answer_content(sweep: Sweep, answer: Answer, state: str, ended: str, files: Sequence[Path] = ()) -> Content:
     """Return the additions to a sweep's record when it ends. ``files`` are its figure and report."""
     text = plain(answer, next_step(sweep.spec, answer))
+    ended_runs = {line.key: line for line in read_journal(sweep.files.journal) if isinstance(line, Ended)}
+    imported = sum(line.trained_for.endswith(IMPORTED) for line in ended_runs.values())
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
-        name=sweep.id,
-        tags={"state": state, "answer": "; ".join((*finding(answer), *verdict_lines(answer)))},
+        name=sweep.record_id,
+        tags={
+            "state": state,
+            "answer": "; ".join((*finding(answer), *verdict_lines(answer))),
+            **({"imported_runs": str(imported)} if imported else {}),
+        },
         params={},
         note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
         texts={"answer.json": json.dumps(_values(answer), indent=1)},

@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator.home.foreign_database import open_database
 from orchestrator.record.mlflow_store import Store, store_errors
 from orchestrator.record.mlflow_views import RUNS, TRANSITIONS, VIEW_TAG_PREFIX, address_of
+from orchestrator.space.runs import IMPORTED
 from orchestrator.system import environment
 
 TRAINING = "workflowType=machine_learning"
@@ -64,7 +65,7 @@ def places(store: Store, page: str) -> dict[str, dict[str, str]]:
         base = f"{page}#/experiments/{experiment}/runs"
         transitions = f"{base}?{TRAINING}&{address_of(TRANSITIONS, tags_of[experiment])}"
         # If a sweep has several records, the oldest comes last and replaces the others here.
-        links[sweep_id or ""] = {
+        links[(sweep_id or "").removesuffix(f" {IMPORTED}")] = {
             "Transitions in MLflow": transitions,
             "Transitions as charts": f"{transitions}&{CHARTS}",
             "Runs in MLflow": f"{base}?{TRAINING}&{address_of(RUNS, tags_of[experiment])}",

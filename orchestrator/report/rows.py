@@ -147,10 +147,11 @@ def run_values(sweep: Sweep, runs: Sequence[Run]) -> list[dict[str, Any]]:
         config = run.config
         outcome = run.outcome
         count = family.parameters(run.config.size)
-        about = (sweep.id, spec.name, spec.variant, spec.profile, run.key, config.label, config.size, config.seed)
+        about = (sweep.record_id, spec.name, spec.variant, spec.profile, run.key)
+        cell = (config.label, config.size, config.seed)
         scores = (outcome.accuracy.get(spec.target), outcome.floor.get(spec.target))
         ended = (outcome.status.value, outcome.steps, outcome.measures.get("seconds"), *scores)
-        row = dict(zip(COLUMNS, (*about, *ended, count.total, count.core, run.trained_for), strict=True))
+        row = dict(zip(COLUMNS, (*about, *cell, *ended, count.total, count.core, run.trained_for), strict=True))
         row |= {f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()}
         row |= {f"floor/{task}": floor for task, floor in outcome.floor.items()}
         row |= {f"{TUNED}{name}": attrgetter(name)(config.settings) for name in tuned}

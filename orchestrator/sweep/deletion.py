@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 from orchestrator.catalog.reading import space_of
 from orchestrator.catalog.summary_cache import forget
-from orchestrator.home.directories import LINES, Home, SweepDirectory
+from orchestrator.home.directories import DATABASE, LINES, Home, SweepDirectory
 from orchestrator.home.run_store import RunStore
 from orchestrator.record import mlflow_store
 from orchestrator.record.json_lines import delete_lines
+from orchestrator.record.mlflow_store import Store
 from orchestrator.record.tracker import StoreError
+from orchestrator.space.runs import IMPORTED
 from orchestrator.system.errors import SweepError
 from orchestrator.system.files import entries, is_directory, opened_directory
 
@@ -59,8 +61,9 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
         warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
-            records = delete_record(store, space_of(files.id), files.id) if is_ours else 0
-            delete_lines(files.home.root / LINES, files.id)
+            records = sum(delete_record(store, space_of(files.id), one) for one in _record_ids(files, store))
+            for one in (files.id, f"{files.id} {IMPORTED}"):
+                delete_lines(files.home.root / LINES, one)
         except StoreError as error:
             raise SweepError(f"nothing was deleted from disk: {error}") from error
         runs = RunStore(files.home, files.id)
@@ -72,3 +75,16 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
             forget(files)
         shutil.rmtree(aside, dir_fd=sweeps)
     return records
+
+
+def _record_ids(files: SweepDirectory, store: Store) -> list[str]:
+    """Return the ids of the records to delete (:attr:`~orchestrator.history.sweeps.Sweep.record_id`).
+
+    Elsewhere than in the home, the records of an imported sweep may be its author's, or those of another import.
+    """
+    imported = f"{files.id} {IMPORTED}"
+    if store.database == files.home.root / DATABASE:
+        return [files.id, imported]  # It may have been imported before or after it was recorded.
+    if store.database is None:
+        return [] if files.is_imported else [files.id]
+    return [imported if files.is_imported else files.id]

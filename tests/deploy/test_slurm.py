@@ -132,6 +132,7 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(
     nodes: int, slurm: Callable[[int], Slurm], tmp_path: Path
 ) -> None:
     cluster, log, home = slurm(nodes), tmp_path / "job.out", Home(tmp_path / "home")
+    before = set(Path("/tmp").glob("ray-*"))  # Another Slurm had the same numbers of jobs.
     job = cluster.submit(home, log, *LONG)
 
     def text() -> str:
@@ -139,7 +140,7 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(
 
     wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S, text)
     wait_for(lambda: f"{nodes} node" in text(), WAIT_S, text)  # Those that join later are announced.
-    [place] = Path("/tmp").glob(f"ray-{job}-*")
+    [place] = {*Path("/tmp").glob(f"ray-{job}-*")} - before
     assert (place.stat().st_mode & 0o777, (place / "r").is_dir()) == (0o700, True)
     cluster.call("scancel", "--batch", "--signal=TERM", job)
     wait_for(lambda: "Stopped; " in text(), WAIT_S, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -16,6 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from orchestrator.history.archive import export_home, import_home
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.home.ownership import trust_home
 from orchestrator.record.inspection import foreign_records
@@ -27,8 +29,8 @@ from orchestrator.sweep import answering
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.several_sweeps import run_sweep
 from orchestrator.system.errors import UserError
-from tests.catalog.fabricated import write_sweep
-from tests.cli.program import command, separate
+from tests.catalog.fabricated import runs_of, write_sweep
+from tests.cli.program import Program, command, separate
 from tests.copies import own_copy
 from tests.record.hostile_database import leave_journal
 from tests.record.servers import free_port
@@ -365,3 +367,36 @@ def test_a_database_of_another_version_of_mlflow_is_named_with_the_remedy(record
     ended = command("sync", "--home", recorded)
     assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
     assert separate("sync", "--rebuild", "--home", recorded).code == 0  # This process knows the old store.
+
+
+def answers_in(place: Path) -> dict[str, str]:
+    """Return the answer of each sweep in a store of MLflow, by its id there."""
+    client = MlflowClient(f"sqlite:///{place}")
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    found = client.search_runs(experiments, "tags.kind = 'sweep'")
+    return {run.data.tags["sweep"]: run.data.tags["answer"] for run in found}
+
+
+def test_records_of_an_imported_sweep_say_so_and_leave_those_of_its_author(
+    tmp_path: Path, run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both homes record in the same store, and the archive has another answer under the same id."""
+    theirs, home, place = Home(tmp_path / "theirs"), Home(tmp_path / "home"), tmp_path / "team.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{place}")
+    own = write_sweep(theirs, runs=runs_of(spec())[:8])
+    run("sync", "--home", theirs.root).succeeded()
+    before = answers_in(place)
+    assert list(before) == [own.id]
+    export_home(theirs, tmp_path / "theirs.tar.gz")
+    import_home(home, tmp_path / "theirs.tar.gz", pytest.fail)
+    run("sync", "--home", home.root).succeeded()
+    assert answers_in(place) == before | {f"{own.id} (imported)": before[own.id]}
+    place_of = (own.id, "--home", home.root)
+    status = json.loads(run("status", *place_of, "--json").succeeded())
+    assert (status["imported"], status["imported_runs"]) == (True, 0)
+    run("export", *place_of, "--output", tmp_path / "tables").succeeded()
+    table = (tmp_path / "tables" / "runs.csv").read_text().splitlines()
+    assert all(line.startswith(f"{own.id} (imported),") for line in table[1:])
+    assert f"{own.id} (imported)" in run("logs", status["runs"][0]["key"], "--home", home.root).succeeded()
+    run("rm", own.id, "--yes", "--home", home.root).succeeded()
+    assert answers_in(place) == before
