@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from orchestrator.doctor.machine import GB, Check, CheckResult, apart, at_once, 
 from orchestrator.engine.device_errors import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
+from orchestrator.system.environment import temporary_directory
 from trainables.transformer.gpu_step import lacking
 
 OLDEST_COMPUTE = (7, 0)
@@ -81,10 +81,12 @@ def compiling(home: Path, on: str = "cuda") -> CheckResult:
     forms += [(width, (f"settings.training.precision={precision}",)) for width in COMPARED_WIDTHS for precision in NEAR]
     begun = time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside,
+        temporary_directory(".doctor-", home) as aside,
         ThreadPoolExecutor(min(len(forms), len(os.sched_getaffinity(0)))) as threads,
     ):
-        for compilation in [threads.submit(apart, compiled, aside, on, width, overrides) for width, overrides in forms]:
+        for compilation in [
+            threads.submit(apart, compiled, str(aside), on, width, overrides) for width, overrides in forms
+        ]:
             compilation.result()
     return ok(f"{len(forms)} kinds of steps are compiled in {time.monotonic() - begun:.0f} s")
 
@@ -98,7 +100,7 @@ def compiled(place: str, on: str, size: int, overrides: Sequence[str]) -> None:
 
 def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> CheckResult:
     """Check that two processes that share the GPU end with the same weights, bit by bit, as one process alone."""
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, ThreadPoolExecutor(2) as threads:
+    with temporary_directory(".doctor-", home) as aside, ThreadPoolExecutor(2) as threads:
         alone = apart(trained, f"{aside}/alone", on).digest
         places = (f"{aside}/first", f"{aside}/second")
         both = [threads.submit(apart, trained, place, on, gpu_share=gpu_share) for place in places]
@@ -113,7 +115,7 @@ def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
     """Compare losses on the GPU (compiled, padded, a CUDA graph) with losses on the CPU, at two widths and two
     precisions."""
     farthest: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
+    with temporary_directory(".doctor-", home) as aside:
         for width in COMPARED_WIDTHS:
             plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
             for precision in NEAR:
@@ -130,8 +132,8 @@ def side_by_side(home: Path, on: str = "cuda") -> CheckResult:
 
 def memory_end(home: Path) -> CheckResult:
     """Check that an out-of-memory error during training is recognized, and that half of the stack then trains."""
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
-        error = apart(out_of_memory, aside)
+    with temporary_directory(".doctor-", home) as aside:
+        error = apart(out_of_memory, str(aside))
     if error == "":
         return slow("a stack of 32 trained in three quarters of its memory", "nothing to do: the memory sufficed")
     if error != "recognized":

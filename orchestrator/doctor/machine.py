@@ -37,7 +37,7 @@ from orchestrator.record.inspection import foreign_records
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.system.commands import DISTRIBUTION, command_line
-from orchestrator.system.environment import private_directory
+from orchestrator.system.environment import private_directory, temporary_directory
 from orchestrator.system.hardware import cores, detect, has_gpu_driver, whole_machine
 from orchestrator.system.permissions import (
     closing_command,
@@ -234,9 +234,9 @@ class SmallTraining:
 
 def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> CheckResult:
     """Check that a small stack learns, and that a process that resumes it ends with the same weights, bit by bit."""
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
-        whole = apart(trained, aside, device, overrides=overrides)
-        resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
+    with temporary_directory(".doctor-", home) as aside:
+        whole = apart(trained, str(aside), device, overrides=overrides)
+        resumed = apart(trained, str(aside), device, overrides=overrides, resumed=True)
     text = f"a small stack's loss falls from {whole.losses[0]:.2f} to {whole.losses[-1]:.2f} nats"
     if not whole.losses[-1] < FALLS_TO * whole.losses[0]:
         return wrong(text, "this build of torch does not train here: install another build")

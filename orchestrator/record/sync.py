@@ -26,6 +26,7 @@ from orchestrator.record.mlflow_store import (
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
 from orchestrator.report.answer import answer
+from orchestrator.system.environment import temporary_directory
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
 from orchestrator.system.text import counted
@@ -130,9 +131,9 @@ def try_store(home: Path) -> tuple[str, float]:
     if store.database is None or store.database.is_file():
         check_store(store)
         return store.shown, time.perf_counter() - begun
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, store_errors(store):
-        tried = choose_store(Path(aside), {})
-        make_database(Path(aside) / DATABASE)
+    with temporary_directory(".doctor-", home) as aside, store_errors(store):
+        tried = choose_store(aside, {})
+        make_database(aside / DATABASE)
         client = MlflowClient(tried.uri)
         client.create_run(client.create_experiment("doctor", tried.location_of("doctor")))
     return store.shown, time.perf_counter() - begun

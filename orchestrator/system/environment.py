@@ -163,12 +163,13 @@ PRIVATE = "a directory that only you can write"
 
 
 @contextmanager
-def temporary_directory(prefix: str) -> Iterator[Path]:
-    """Create a directory that only this user can open in the system's temporary directory, and remove it after the
-    block. Raises :class:`UserError` if others could put another directory in its place."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as directory:
+def temporary_directory(prefix: str, place: Path | None = None) -> Iterator[Path]:
+    """Create a directory that only this user can open in ``place``, by default the system's temporary directory, and
+    remove it after the block. Raises :class:`UserError` if others could put another directory in its place."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as directory:
         if text := exchange_text(Path(directory)):
-            raise UserError(f"{text}, and could replace temporary files: set TMPDIR to {PRIVATE}")
+            advice = f": set TMPDIR to {PRIVATE}" if place is None else " there"
+            raise UserError(f"{text}, and could replace temporary files{advice}")
         yield Path(directory)
 
 
