@@ -144,8 +144,16 @@ def own_cache() -> Path:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     # Torch reads the variable in this process and in the processes of its compiler. Torch itself would set it, too.
-    place = Path(os.path.abspath(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())))
-    for missing in reversed([path for path in (place, *place.parents) if not path.exists()]):
+    place = _private(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", default_cache_dir()))
+    if triton := os.environ.get("TRITON_CACHE_DIR"):  # By default, it is in the other one.
+        _private(triton)
+    return place
+
+
+def _private(path: str) -> Path:
+    """Create and return a directory of the compiler. Raises ``PermissionError`` as :func:`own_cache` does."""
+    place = Path(os.path.abspath(path))
+    for missing in reversed([above for above in (place, *place.parents) if not above.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     status = place.lstat()
     is_exchangeable = any(_others_can_rename(above) for above in (*place.parents, *place.resolve().parents))
@@ -153,7 +161,8 @@ def own_cache() -> Path:
     if is_exchangeable or not is_own or lists_others(place, groups=True):
         raise PermissionError(
             errno.EPERM,
-            "Other users can write or replace the compiler's cache: remove it, or set TORCHINDUCTOR_CACHE_DIR",
+            "Other users can write or replace the compiler's cache: remove it, or set "
+            "TORCHINDUCTOR_CACHE_DIR and, if you have set it, TRITON_CACHE_DIR",
             str(place),
         )
     return place

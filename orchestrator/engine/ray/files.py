@@ -75,11 +75,11 @@ def private_directory() -> Iterator[Path]:
             theirs, in its place.
     """
     parent = sessions_parent()
-    _remove_abandoned(parent)
     directory = Path(tempfile.mkdtemp(prefix=PRIVATE_PREFIX, dir=parent))
     try:
         if text := exchange_text(directory):
             raise UserError(f"{text}, and could replace Ray's files: set RAY_TMPDIR to {environment.PRIVATE}")
+        _remove_abandoned(parent)
         with _locked(directory / LOCK, os.O_CREAT | os.O_EXCL):
             yield directory / RAY_DIRECTORY
     finally:
