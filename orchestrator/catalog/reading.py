@@ -123,9 +123,15 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
 
 def origin_text(state: str, is_imported: bool, imported_runs: int) -> str:
     """Return a sweep's state, and whether the sweep or some of its runs were imported from an archive."""
+    imported = imported_text(is_imported, imported_runs)
+    return ", ".join(filter(None, (imported, state) if is_imported else (state, imported)))
+
+
+def imported_text(is_imported: bool, imported_runs: int) -> str:
+    """Return ``imported`` for an imported sweep, ``16 runs imported`` for one with such runs, or an empty string."""
     if is_imported:
-        return f"imported, {state}"
-    return f"{state}, {counted(imported_runs, 'run')} imported" if imported_runs else state
+        return "imported"
+    return f"{counted(imported_runs, 'run')} imported" if imported_runs else ""
 
 
 @dataclass(frozen=True)
@@ -180,10 +186,8 @@ class StoredSweep:
 
     @property
     def origin(self) -> str:
-        """What was imported: ``imported``, ``16 runs imported`` or nothing."""
-        if self.is_imported:
-            return "imported"
-        return f"{counted(self.imported_runs, 'run')} imported" if self.imported_runs else ""
+        """Text of :func:`imported_text`."""
+        return imported_text(self.is_imported, self.imported_runs)
 
     @property
     def state_text(self) -> str:

@@ -84,9 +84,9 @@ def compiling(home: Path, on: str = "cuda") -> CheckResult:
         temporary_directory(".doctor-", home) as aside,
         ThreadPoolExecutor(min(len(forms), len(os.sched_getaffinity(0)))) as threads,
     ):
-        for compilation in [
-            threads.submit(apart, compiled, str(aside), on, width, overrides) for width, overrides in forms
-        ]:
+        place = str(aside)
+        compilations = [threads.submit(apart, compiled, place, on, size, overrides) for size, overrides in forms]
+        for compilation in compilations:
             compilation.result()
     return ok(f"{len(forms)} kinds of steps are compiled in {time.monotonic() - begun:.0f} s")
 

@@ -40,7 +40,8 @@ def retrain(family: Family, run: RunConfig, resources: Resources) -> Outcome:
 
 
 def _check_memory(family: Family, run: RunConfig, device: str) -> None:
-    """Raise :class:`UserError` for a run that is larger than the memory of this machine. It may be of a stranger."""
+    """Raise :class:`UserError` for a run that is larger than the memory of this machine. Its size may be a stranger's
+    choice."""
     here = hardware.detect()
     available_gb = here.gpu_memory_gb if device == "cuda" else here.memory_gb
     for phase in run.phases:

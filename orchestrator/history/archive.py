@@ -177,7 +177,7 @@ def _sweep_members(files: SweepDirectory) -> Generator[Member]:
             if is_folder and part in folders:
                 yield from _files(directory, part, f"{name}/{part}", omitted=work)
             elif not is_folder and part != files.journal.name and not part.endswith(OMITTED_SUFFIXES):
-                yield from _opened(directory, part, name)
+                yield from _file(directory, part, name)
     if files.is_imported:
         yield _member(f"{name}/{FOREIGN_MARK}", b"", status.st_mtime)
 
@@ -215,7 +215,7 @@ def _files(above: int, part: str, name: str, omitted: str = "") -> Generator[Mem
             if is_folder:
                 yield from _files(directory, below, f"{name}/{below}", omitted)
             else:
-                yield from _opened(directory, below, name)
+                yield from _file(directory, below, name)
 
 
 def _parts(directory: int) -> list[tuple[str, bool]]:
@@ -226,7 +226,7 @@ def _parts(directory: int) -> list[tuple[str, bool]]:
     return [(name, stat.S_ISDIR(mode)) for name, mode in modes if stat.S_ISDIR(mode) or stat.S_ISREG(mode)]
 
 
-def _opened(directory: int, file_name: str, name: str) -> Generator[Member]:
+def _file(directory: int, file_name: str, name: str) -> Generator[Member]:
     """Yield a file of an opened directory, which is below the path ``name`` in the archive."""
     with open_file(Path(file_name), dir_fd=directory) as file:
         status = os.fstat(file.fileno())

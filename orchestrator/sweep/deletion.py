@@ -53,15 +53,14 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
     from orchestrator.record.mlflow_tracker import delete_record  # MLflow takes 2 s to import.
 
     store = mlflow_store.choose_store(files.home.root)
-    # On a server, the records with this id may belong to the author of an imported sweep.
-    is_ours = store.database is not None or not files.is_imported
-    if is_ours:
+    record_ids = _record_ids(files, store)
+    if record_ids:
         mlflow_store.check_store(store)
     else:
         warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
-            records = sum(delete_record(store, space_of(files.id), one) for one in _record_ids(files, store))
+            records = sum(delete_record(store, space_of(files.id), one) for one in record_ids)
             for one in (files.id, f"{files.id} {IMPORTED}"):
                 delete_lines(files.home.root / LINES, one)
         except StoreError as error:
@@ -80,7 +79,8 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
 def _record_ids(files: SweepDirectory, store: Store) -> list[str]:
     """Return the ids of the records to delete (:attr:`~orchestrator.history.sweeps.Sweep.record_id`).
 
-    Elsewhere than in the home, the records of an imported sweep may be its author's, or those of another import.
+    Outside the home, records of an imported sweep may belong to its author or to another import. On a server, none of
+    them is deleted.
     """
     imported = f"{files.id} {IMPORTED}"
     if store.database == files.home.root / DATABASE:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from orchestrator.system.permissions import MOST_LINKS, is_of_another, sharing_text, user_name
 from trainables.contract.files import flush as flush
-from trainables.contract.files import write_whole as write_in_place_of
+from trainables.contract.files import write_whole as write_by_path
 
 DESCRIPTORS = Path("/proc/self/fd")
 """Directory with a link to each file and directory that this process has opened."""
@@ -192,14 +192,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path contains another user's link, whenever it was made.
     """
     if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
-        write_in_place_of(path, content)
+        write_by_path(path, content)
         return
     for _ in range(MOST_LINKS):
         with opened_parent(path) as parent, _opened_entry(path.name, parent) as entry:
             # What is looked at is what is used: another user may exchange the name for another entry at any time.
             if entry is None or stat.S_ISREG((status := os.fstat(entry)).st_mode):
                 break
-            # Links in /proc lead to what a process has opened. They have no path to follow, and nobody can change them.
+            # Links in /proc lead to what a process has opened. Those have no path, and no user can change them.
             in_proc = os.fstat(parent).st_dev == os.stat("/proc/self").st_dev
             if stat.S_ISLNK(status.st_mode) and not in_proc:
                 if is_of_another(status):
@@ -218,8 +218,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def _opened_entry(name: str, above: int) -> Iterator[int | None]:
-    """Yield a descriptor of an entry of an opened directory, also of a link itself, or None if there is no such
-    entry."""
+    """Yield a descriptor of an entry of an opened directory (of the link itself, if it is a link), or None if the
+    directory lacks the entry."""
     try:
         entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     except FileNotFoundError:
@@ -251,9 +251,8 @@ def remove_abandoned(parent: Path, prefix: str) -> None:
     be those of such a directory. In a directory that other users can write, remove nothing: they could give such a name
     to any directory of this user there.
     """
-    remove_old_directories(
-        parent, re.compile(f"{re.escape(prefix)}[0-9a-f]{{{2 * TOKEN_BYTES}}}"), frozenset({FILLED_DIRECTORY})
-    )
+    names = re.compile(f"{re.escape(prefix)}[0-9a-f]{{{2 * TOKEN_BYTES}}}")
+    remove_old_directories(parent, names, frozenset({FILLED_DIRECTORY}))
 
 
 def remove_old_directories(parent: Path, names: re.Pattern[str], content: frozenset[str] | None = None) -> None:
@@ -261,7 +260,11 @@ def remove_old_directories(parent: Path, names: re.Pattern[str], content: frozen
     (by default, any content)."""
     if parent.is_dir() and sharing_text(parent):
         return
-    for path in entries(parent):
+    try:
+        paths = entries(parent)
+    except PermissionError:  # The directory can be written, but not listed.
+        return
+    for path in paths:
         if not names.fullmatch(path.name) or not is_directory(path):
             continue
         is_old = time.time() - path.stat().st_mtime > ABANDONED_S

@@ -309,7 +309,7 @@ def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
 
 
 def test_a_sweep_that_was_tuned_by_runs_of_an_archive_says_so(tmp_path: Path, run: Program) -> None:
-    """Whoever wrote the archive has chosen the settings of each mix."""
+    """The author of the archive has chosen the settings of each mix."""
     theirs, home, wanted = Home(tmp_path / "theirs"), Home(tmp_path / "home"), tuned_spec(trials=2)
     run_here(wanted, theirs.root)
     trials = {entry.key for entry in tuning_runs(theirs.root)}

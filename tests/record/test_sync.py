@@ -373,8 +373,8 @@ def answers_in(place: Path) -> dict[str, str]:
     """Return the answer of each sweep in a store of MLflow, by its id there."""
     client = MlflowClient(f"sqlite:///{place}")
     experiments = [one.experiment_id for one in client.search_experiments()]
-    found = client.search_runs(experiments, "tags.kind = 'sweep'")
-    return {run.data.tags["sweep"]: run.data.tags["answer"] for run in found}
+    records = client.search_runs(experiments, "tags.kind = 'sweep'")
+    return {record.data.tags["sweep"]: record.data.tags["answer"] for record in records}
 
 
 def test_records_of_an_imported_sweep_say_so_and_leave_those_of_its_author(

@@ -47,7 +47,7 @@ class Learner(ABC):
         """Continue from a checkpoint, bit for bit on the same device. The checkpoint may be of a larger stack.
 
         Raises:
-            FileNotFoundError: There is no checkpoint.
+            FileNotFoundError: The directory has no checkpoint.
             ValueError: The checkpoint lacks one of the runs.
         """
 

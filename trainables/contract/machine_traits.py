@@ -25,7 +25,7 @@ class MachineTraits:
     """False if a killed run begins again at its first step, so that its checkpoints save no training."""
 
     def training_step(self, device: str) -> str:
-        """Return the name of the code that trains on this device, or an empty string if there is no choice."""
+        """Return the name of the code that trains on this device, or an empty string if the family has only one."""
         return ""
 
     def slowness(self, device: str) -> str:

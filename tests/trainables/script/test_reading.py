@@ -216,7 +216,7 @@ def test_an_accuracy_and_a_score_are_refused(metrics: Any, pattern: Any, key: st
 @pytest.mark.parametrize("is_single", [True, False])
 def test_patterns_are_limited_together_because_each_must_be_compiled(is_single: bool) -> None:
     slow = r"(?P<accuracy>1)(?i:" + "[a-\uffff]" * 400 + ")"
-    each = dict.fromkeys("abcdefgh", r"x(\d+)" + "[a-\uffff]" * 50)
-    pattern = rf"(?P<step>\d+){slow}" if is_single else {"step": r"(\d+)", "accuracy": each}
+    of_tasks = dict.fromkeys("abcdefgh", r"x(\d+)" + "[a-\uffff]" * 50)
+    pattern = rf"(?P<step>\d+){slow}" if is_single else {"step": r"(\d+)", "accuracy": of_tasks}
     with pytest.raises(SettingsError, match=r"the patterns have 2\d\d\d characters together; at most 2000 are allowed"):
         Reading.of({}, pattern)
