@@ -32,6 +32,8 @@ from trainables.contract.tables import Integers
 from trainables.tasks.operations import OPERATIONS
 
 ANSWERS = Path(__file__).parent / "results" / "answers"
+STD = 0.2
+"""Standard deviation of the initial weights of every run whose saving is predicted."""
 SIZE, STEPS, SEEDS = 12, 200, 8
 """Short runs whose scores are a predictor: n_embed, steps and number of seeds, from :data:`FIRST_SEED`."""
 FIRST_SEED = 5000
@@ -63,7 +65,7 @@ def read_savings() -> dict[Mix, float]:
     for path in sorted(ANSWERS.glob("*.json")):
         file = read_answer(path)
         spec = spec_of(file)
-        if spec.settings.task.depth > 1:  # Nested sums have another recipe.
+        if spec.settings.task.depth > 1 or spec.settings.model.init.std != STD:  # These have other recipes.
             continue
         learned: dict[RunId, bool | None] = {
             (run.mix, run.size, run.seed): has_learned(run.accuracy[spec.target], run.floor[spec.target])
