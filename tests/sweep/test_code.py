@@ -6,7 +6,9 @@ import importlib
 import linecache
 import os
 import re
+import shutil
 import sys
+import time
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +16,8 @@ from types import ModuleType
 import pytest
 
 import orchestrator as o
-from orchestrator.history.sweeps import Sweep
+from orchestrator.history.other_code import check_resumed
+from orchestrator.history.sweeps import Sweep, create_sweep, load_sweep
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.run_store import RunStore
@@ -24,10 +27,14 @@ from orchestrator.sweep.invocation import Invocation
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.several_sweeps import run_sweep
 from orchestrator.system.errors import SweepError, UserError
+from orchestrator.system.files import remove_tree
 from tests.cli.program import Program, process
+from tests.cli.program import line as command_line
 from tests.sweep.sweeps import ended, quiet, run_here, spec
+from tests.training_scripts import GOOD, written_space
 from trainables.base import Outcome, Status
-from trainables.contract.sources import source_hash
+from trainables.contract import sources, unknown_files
+from trainables.contract.sources import hash_of_training_code, source_hash
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -126,6 +133,175 @@ def test_edited_code_is_refused_with_two_ways_on(run: Program, workplace: Path, 
     assert accuracies() == {0.7}
 
 
+PROBE = """
+from trainables.probes.base import Probe, Probed
+
+class Mean(Probe):
+    name = "mean"
+
+    def run(self, family, run, model, arrays, data):
+        return Probed({{"value": {value}}})
+"""
+
+
+def test_reused_runs_are_probed_again_with_changed_code(run: Program, workplace: Path, module: str) -> None:
+    """A user corrects a probe, and forgets its version."""
+    space = write(workplace, module)
+    with space.open("a") as file:
+        file.write(f"probes: ['probe_{module}:Mean']\n")
+    for value, comment in (("1", ""), ("1", "# Why.\n"), ("2", "")):
+        (workplace / f"probe_{module}.py").write_text(PROBE.format(value=value) + comment)
+        output = run(*train(space)).succeeded()
+        assert ("Probed 3 earlier runs" in output) is (value == "2")
+        assert set(o.load(home="results").runs["probe/mean/value"]) == {float(value)}
+    assert (
+        "3 already done" in run("probe", Home(workplace / "results").sweep_ids()[0], f"probe_{module}:Mean").succeeded()
+    )
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_changed_programs_next_to_a_script_are_said_unless_its_code_is_listed(
+    is_listed: bool, run: Program, workplace: Path
+) -> None:
+    """The script computes the path of its package, so the package does not count as its code."""
+    code = f"import sys, pathlib; sys.path.append(str(pathlib.Path(__file__).parents[0] / {'lib'!r}.lower()))\n{GOOD}"
+    space = written_space(workplace / "project", code, script={"code": ["train.py"] if is_listed else None})
+    package = workplace / "project" / "lib" / "package.py"
+    package.parent.mkdir()
+    package.write_text("SCALE = 1\n")
+    run(*train(space)).succeeded()
+    assert "have changed since" not in run(*train(space)).succeeded()
+    package.write_text("SCALE = 2\n")
+    warning = (
+        f"programs or settings in {package.parents[1]} that are not known to belong to the script, such as "
+        "lib/package.py, have changed since 4 finished runs"
+    )
+    assert (warning in run(*train(space)).succeeded()) is not is_listed
+    assert (warning in run(*train(space, "--resume")).succeeded()) is not is_listed
+
+
+@pytest.mark.slow
+def test_a_script_under_ray_imports_from_its_own_environment(run: Program, workplace: Path) -> None:
+    """With the path of the workers, it would train with Orchestrator's torch instead of its own."""
+    place = workplace / "path.txt"
+    code = f"import os\nopen({str(place)!r}, 'w').write(str(os.environ.get('PYTHONPATH')))\n"
+    space = written_space(workplace / "project", code + GOOD)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    process(command_line("run", space, "--record=jsonl"), cwd=workplace, environment=environment).succeeded()
+    assert place.read_text() == "None"
+
+
+@pytest.mark.slow
+def test_programs_next_to_a_script_that_change_during_its_sweep_are_said(
+    run: Program, workplace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first run writes the other program, whose name does not occur in the script."""
+    code = f"import pathlib; pathlib.Path('OTHER.PY'.lower()).write_text('SCALE = 2')\n{GOOD}"
+    space = written_space(workplace / "project", code, script={"code": None})
+    (workplace / "project" / "other.py").write_text("SCALE = 1")
+    run_sweep(load_space(str(space)), RunOptions(home=workplace / "results"), quiet())
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    assert (
+        f"programs or settings in {workplace / 'project'} that are not known to belong to the script, such as "
+        f"other.py, have changed during {sweep_id}; if the script runs them, its runs are of different code"
+    ) in caplog.messages
+    assert "since 4 finished runs of this sweep ended" in run(*train(space)).succeeded()
+    run(*train(space, "--set", "seed=100")).succeeded()
+    both = Home(workplace / "results").sweep_ids()
+    newest, oldest = both[0], both[-1]
+    assert "; their code for training differs." in run("compare", "--pooled", newest, oldest).succeeded()
+    other = f"these sweeps trained different code of the project of the script in {workplace / 'project'}"
+    assert other in run("compare", newest, oldest).err
+
+
+@pytest.mark.slow
+def test_runs_of_different_code_are_not_pooled(run: Program, workplace: Path, module: str) -> None:
+    """The second sweep has other seeds, so none of its runs is refused."""
+    space = write(workplace, module)
+    run(*train(space, "--set", "code=warn")).succeeded()
+    write(workplace, module, score="0.7")
+    run(*train(space, "--set", "code=warn", "--set", "seed=100")).succeeded()
+    both = Home(workplace / "results").sweep_ids()
+    pooled = run("compare", "--pooled", *both).succeeded()
+    assert "Pooled from 2 sweeps: 6 runs; their code for training differs." in pooled
+    run(*train(space, "--set", "seed=200")).succeeded()
+    newest = Home(workplace / "results").sweep_ids()[0]
+    warning = f"warning: these sweeps trained different code of {module}:Board"
+    compared = run("compare", *both)
+    assert (compared.code, warning in compared.err, warning in run("compare", newest, both[0]).err) == (0, True, False)
+    message = f"these sweeps cannot be pooled: the code of {module}:Board changed between their runs"
+    assert message in run("compare", "--pooled", newest, both[1]).refused()
+    assert "Pooled from 2 sweeps: 6 runs." in run("compare", "--pooled", newest, both[0]).succeeded()
+    write(workplace, module, score="0.7", version=2)
+    run(*train(space, "--set", "seed=300")).succeeded()
+    words = ["compare", "--pooled", newest, Home(workplace / "results").sweep_ids()[0]]
+    assert f"their runs are of version 1 and version 2 of {module}:Board" in run(*words).refused()
+
+
+@pytest.mark.parametrize("change", ["code", "version"])
+def test_a_command_that_reads_a_sweep_says_that_its_code_has_changed(
+    change: str, run: Program, workplace: Path, module: str
+) -> None:
+    """The present code decides what ``status`` calls learned, and how many parameters a model has."""
+    space = write(workplace, module)
+    run(*train(space)).succeeded()
+    assert "has changed since" not in run("status").succeeded()
+    write(workplace, module, **({"score": "0.7"} if change == "code" else {"version": 2}))
+    [sweep_id] = Home(workplace / "results").sweep_ids()
+    warning = f"warning: the code of {module}:Board has changed since {sweep_id} started; what it computes from runs"
+    for words in (["status"], ["status"], ["report"], ["explain"], ["export", sweep_id, "--output", "tables"]):
+        ended = process(command_line(*words), cwd=workplace)
+        assert (ended.code, ended.err.count(warning)) == (0, 1), ended.err
+
+
+def test_a_resumed_sweep_has_no_numbers_of_an_earlier_probe(run: Program, workplace: Path, module: str) -> None:
+    probe = workplace / f"probe_{module}.py"
+    probe.write_text(PROBE.format(value="1"))
+    named = f"probes: ['probe_{module}:Mean']\n"
+    interrupted(workplace / "board.yaml", module, probes=named)
+    probe.write_text(PROBE.format(value="2"))
+    space = write(workplace, module)
+    space.write_text(space.read_text() + named)
+    assert "Probed 2 earlier runs" in run(*train(space, "--resume", "--set", "code=warn")).succeeded()
+    assert list(o.load(home="results").runs["probe/mean/value"]) == [2.0] * 3
+
+
+@pytest.mark.parametrize("later", ["run", "resume"])
+def test_changed_code_of_this_project_is_said_in_one_line(
+    later: str, run: Program, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with a checkout corrects a task that they added, and forgets the version of its family."""
+    sweep = train(Path("add_vs_add_prod"), "--profile=smoke")
+    run(*sweep).succeeded()
+    again = [*sweep, *(["--resume"] if later == "resume" else [])]
+    assert "own code" not in run(*again).succeeded()
+    for module in ("history.other_code", "engine.campaign"):
+        monkeypatch.setattr(f"orchestrator.{module}.hash_of_training_code", lambda: "0123456789abcdef")
+    [line] = [line for line in run(*again).succeeded().splitlines() if "own code" in line]
+    assert "Orchestrator's own code for training has changed (another commit, or your edits) since 8 finished" in line
+    run(*sweep, "--fresh").succeeded()
+
+
+def test_the_hash_of_this_project_covers_what_trains_and_nothing_else(tmp_path: Path) -> None:
+    for package in ("trainables", "search_spaces"):
+        shutil.copytree(sources.ROOT / package, tmp_path / package)
+    now = hash_of_training_code.__wrapped__  # Not cached.
+    hashes = {now(tmp_path)}
+    operations = tmp_path / "trainables" / "tasks" / "operations.py"
+    native, new = (tmp_path / name for name in ("trainables/transformer/native/step.cpp", "search_spaces/mine.py"))
+    added = tmp_path / "trainables" / "vision" / "cnn.py"
+    added.parent.mkdir()
+    for path in (operations, native, new, added):
+        with path.open("a") as file:
+            file.write("x = 1\n")
+        hashes.add(now(tmp_path))
+    assert len(hashes) == 5
+    (tmp_path / "trainables" / "contract" / "words.py").write_text("")
+    operations.with_name(".#operations.py").symlink_to("user@host.1")  # Emacs does this while a file is open.
+    operations.write_text(operations.read_text() + "# Why.\n")
+    assert now(tmp_path) in hashes
+
+
 @pytest.mark.parametrize("change", ["comment", "empty lines"])
 def test_a_comment_is_no_change(run: Program, workplace: Path, module: str, change: str) -> None:
     space = write(workplace, module)
@@ -136,9 +312,10 @@ def test_a_comment_is_no_change(run: Program, workplace: Path, module: str, chan
     assert "Reused 3 runs" in run(*train(space)).succeeded()
 
 
-def interrupted(space: Path, module: str, *, cause: str = "raise KeyboardInterrupt") -> str:
+def interrupted(space: Path, module: str, *, cause: str = "raise KeyboardInterrupt", probes: str = "") -> str:
     """Run a sweep that is interrupted at its third run. Return its id."""
     write(space.parent, module, first=f"if size == 8: {cause}")
+    space.write_text(space.read_text() + probes)
     code = f"import orchestrator as o; o.run({str(space)!r}, engine='local', record='jsonl')"
     ended = process([sys.executable, "-c", code], cwd=space.parent)
     assert ended.code != 0
@@ -250,6 +427,24 @@ def test_the_hash_covers_what_a_module_imports(way: str, workplace: Path, module
     assert load_space(str(space)).source != before
 
 
+@pytest.mark.parametrize(("name", "changed"), [("study", "parts"), ("study", "__init__"), ("__main__", "inner/deep")])
+def test_the_hash_covers_relative_imports_of_a_program_in_a_package(name: str, changed: str, workplace: Path) -> None:
+    """It runs with ``python -m package`` or ``python -m package.study``."""
+    package = workplace / "package"
+    (package / "inner").mkdir(parents=True)
+    for file in ("parts.py", "__init__.py", "inner/deep.py"):
+        (package / file).write_text(SCORE)
+    program = f"from .parts import SCORE\nfrom .inner import deep\n{MODEL}\nprint(source_hash('__main__:Board'))\n"
+    imports = "from trainables.contract.sources import source_hash"
+    (package / f"{name}.py").write_text(program.format(score="SCORE", version=1, first="pass", imports=imports))
+    line = [sys.executable, "-m", "package" if name == "__main__" else f"package.{name}"]
+    before = process(line, cwd=workplace).succeeded()
+    assert re.fullmatch("[0-9a-f]{16}\n", before)
+    assert process(line, cwd=workplace).succeeded() == before
+    (package / f"{changed}.py").write_text(OTHER)
+    assert process(line, cwd=workplace).succeeded() != before
+
+
 OUTSIDE = {
     "a folder above": "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'shared'))",
     "a computed folder": "[sys.path.insert(0, str(one)) for one in pathlib.Path(__file__).parents[1].glob('sh*d')]",
@@ -272,6 +467,188 @@ def test_code_that_is_not_hashed_is_named(
     ]
     load_space(str(write(workplace / "others", f"{module}_alone")))
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("name", ["{}.py", "{}/part.py"])
+def test_a_file_that_a_function_imports_from_another_folder_is_named(
+    name: str, workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    helper = workplace / name.format(f"helper_{module}")
+    helper.parent.mkdir(exist_ok=True)
+    helper.write_text(SCORE)
+    helper = workplace / Path(name).parts[0].format(f"helper_{module}")
+    imports = "import os, sys; sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))"
+    load_space(str(write(workplace / "models", module, first=f"import json, helper_{module}", imports=imports)))
+    assert [message.partition(". ")[0] for message in caplog.messages] == [f"{module} also runs {helper}"]
+
+
+def test_a_resumed_sweep_that_has_only_checkpoints_says_that_other_programs_changed(workplace: Path) -> None:
+    spec = load_space(str(written_space(workplace / "project", script={"code": None})))
+    other = workplace / "project" / "other.py"
+    other.write_text("SCALE = 1")
+    sweep = create_sweep(spec, Home(workplace / "results"))
+    (sweep.files.checkpoints / "stack.1").mkdir(parents=True)
+    assert check_resumed(load_sweep(sweep.files.home, sweep.id), retry_failed=False) == ""
+    other.write_text("SCALE = 2")
+    os.utime(other, (time.time() + 5, time.time() + 5))
+    assert check_resumed(load_sweep(sweep.files.home, sweep.id), retry_failed=False) == (
+        f"programs or settings in {workplace / 'project'} that are not known to belong to the script, such as "
+        f"other.py, have changed since {sweep.id} began; its interrupted runs continue. If the script runs them, pass "
+        "--fresh, and list them under `script: code`"
+    )
+    remove_tree(sweep.files.checkpoints)
+    assert check_resumed(load_sweep(sweep.files.home, sweep.id), retry_failed=False) == ""
+
+
+def test_a_file_of_another_folder_that_was_imported_before_is_named(
+    workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell of a notebook may have imported it."""
+    helper = workplace / "lib" / f"helper_{module}.py"
+    helper.parent.mkdir()
+    helper.write_text(SCORE)
+    monkeypatch.setattr(sys, "path", [str(helper.parent), *sys.path])
+    importlib.import_module(helper.stem)
+    load_space(str(write(workplace / "models", module, score="SCORE", imports=f"from {helper.stem} import SCORE")))
+    assert [message.partition(". ")[0] for message in caplog.messages] == [f"{module} also runs {helper}"]
+
+
+@pytest.mark.parametrize("code", ["runpy.run_path(%s)", "importlib.util.spec_from_file_location('x', %s)"])
+def test_a_file_that_a_module_ran_by_its_path_before_the_sweep_is_named(
+    code: str, workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell of a notebook has imported the module itself."""
+    helper = workplace / "lib" / f"helper_{module}.py"
+    helper.parent.mkdir()
+    helper.write_text(SCORE)
+    above = "os.path.dirname(os.path.dirname(os.path.abspath(__file__)))"
+    imports = "import importlib.util, os, runpy; " + code % f"os.path.join({above}, 'lib', {helper.name!r})"
+    space = write(workplace / "models", module, imports=imports)
+    monkeypatch.setattr(sys, "path", [str(space.parent), *sys.path])
+    importlib.import_module(module)
+    load_space(str(space))
+    assert [message.partition(". ")[0] for message in caplog.messages] == [f"{module} also runs {helper}"]
+
+
+RUN_BY_TRAINING = {
+    "an added folder": ("sys.path.insert(0, {lib!r}); import helper_{module}", "helper_{module}.py"),
+    "a package without __init__": ("sys.path.insert(0, {lib!r}); import inner_{module}.part", "inner_{module}/part.py"),
+    "a path of a package": ("import {module}; {module}.__path__ = [{lib!r}]; import {module}.part", "part.py"),
+    "a file": (
+        "(s := importlib.util.spec_from_file_location('x', {file!r})).loader.exec_module("
+        "importlib.util.module_from_spec(s))",
+        "computed.py",
+    ),
+    "a file in a cache": ("runpy.run_path({file!r})", ".cache/mods/torchinductor/helper.py"),
+    "a script": ("runpy.run_path({file!r})", "run.py"),
+    "a script in the working directory": (
+        "here = os.getcwd(); os.chdir({lib!r}); runpy.run_path('{name}'); os.chdir(here)",
+        "go.py",
+    ),
+    "compiled text": ("exec(compile(open({file!r}).read(), {file!r}, 'exec'))", "text.py"),
+    "another process": ("subprocess.run([sys.executable, 'simulate.py'], cwd={lib!r})", "simulate.py"),
+    "a shell": ("subprocess.run('cd /; sh {file} > /dev/null', shell=True)", "simulate.sh"),
+    "a folder of a shell": ("subprocess.run('cd {lib} && python3 near.py', shell=True)", "near.py"),
+    "a module": ("subprocess.run([sys.executable, '-m', 'part.{module}'], cwd={lib!r})", "part/{module}.py"),
+    "a program without suffix": ("subprocess.run([{file!r}])", "simulate"),
+    "os.system": ("os.system('sh {file}; true')", "system.sh"),
+    "a program of another language": ("subprocess.run(['true', {file!r}])", "score.pl"),
+    "the program of a command": ("subprocess.run(['score'], executable={file!r})", "program.sh"),
+    "the program of a spawned process": ("os.waitpid(os.posix_spawn({file!r}, ['score'], os.environ), 0)", "spawn.sh"),
+    "a file of a shell": ("subprocess.run(['sh', '-e', {file!r}, os.devnull])", "plain"),
+    "a file of a shell in a text": ("subprocess.run('true; cd {lib} && sh ./{name} /bin/cat', shell=True)", "plain"),
+    "a directory": ("subprocess.run([sys.executable, '-B', {lib!r}])", "__main__.py"),
+    "an archive": ("subprocess.run([sys.executable, {file!r}], stderr=subprocess.DEVNULL)", "app.zip"),
+    "a module after other options": (
+        "subprocess.run([sys.executable, '-Bm', 'most_{module}'], cwd={lib!r})",
+        "most_{module}.py",
+    ),
+    "a module in an option": ("subprocess.run([sys.executable, '-mown_{module}'], cwd={lib!r})", "own_{module}.py"),
+}
+
+
+WITHOUT_INTERPRETER = ("plain", "score.pl", "app.zip")
+"""Files in them that do not begin with the name of an interpreter."""
+
+
+@pytest.mark.parametrize("how", RUN_BY_TRAINING)
+def test_a_file_that_training_runs_in_another_folder_is_named_at_the_end_of_a_run(
+    how: str,
+    run: Program,
+    workplace: Path,
+    module: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing at import time leads to the file."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code, name = RUN_BY_TRAINING[how]
+    lib = workplace / "lib"
+    file = lib / name.format(module=module)
+    file.parent.mkdir(parents=True)
+    file.write_text("" if file.suffix == ".py" or file.name in WITHOUT_INTERPRETER else "#!/bin/sh\n")
+    file.chmod(0o755)
+    first = code.format(lib=str(lib), file=str(file), module=module, name=file.name)
+    space = write(
+        workplace / "models", module, first=first, imports="import importlib.util, os, runpy, subprocess, sys"
+    )
+    run(*train(space)).succeeded()
+    warnings = [message.partition(". ")[0] for message in caplog.messages if "also runs" in message]
+    assert warnings == [f"{module} also runs {file}"]
+
+
+def test_modules_that_libraries_make_while_a_run_trains_are_no_unknown_code(
+    run: Program, workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray gives a module of Python another name, torch and Triton import what they have compiled."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(workplace / "compiled"))
+    made_by_torch = ("torchinductor_me/ab/made.py", ".cache/torch_extensions/py311_cpu/made.py", "compiled/made.py")
+    files = {"numpy._made_here": "made.py", "made_by_triton": ".triton/cache/made.py", "made": ".pyxbld/lib/made.py"}
+    files |= {f"made_by_torch_{number}": name for number, name in enumerate(made_by_torch)}
+    for name in files.values():
+        (workplace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workplace / name).touch()
+    made = {name: str(workplace / file) for name, file in files.items()}
+    first = (
+        "import numpy, sys, types, zipfile; sys.modules['other_zipfile'] = zipfile; "
+        f"sys.modules.update({{name: types.SimpleNamespace(__file__=file) for name, file in {made!r}.items()}})"
+    )
+    try:
+        run(*train(write(workplace / "models", module, first=first))).succeeded()
+    finally:
+        for name in ("other_zipfile", *files):
+            sys.modules.pop(name, None)
+    assert [message for message in caplog.messages if "also runs" in message] == []
+
+
+def test_threads_may_import_modules_while_unknown_code_is_looked_for(
+    workplace: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client of MLflow does so while a run ends."""
+    load_space(str(write(workplace / "models", module)))
+    earlier = unknown_files.executed_code()
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+    def import_another(name: str) -> str:
+        sys.modules[f"imported_{len(sys.modules)}"] = ModuleType("imported")
+        return name.partition(".")[0]
+
+    monkeypatch.setattr(unknown_files, "top_name", import_another)
+    assert unknown_files.unknown_files_text([module], earlier) == ""
+
+
+def test_a_run_whose_code_cannot_be_looked_for_is_no_failed_run(
+    run: Program, workplace: Path, module: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Libraries make modules that import others when they are asked for anything."""
+    lazy = "type('Lazy', (), {'__getattr__': lambda self, name: 1 / 0})()"
+    try:
+        run(*train(write(workplace / "models", module, first=f"import sys; sys.modules['lazy'] = {lazy}"))).succeeded()
+    finally:
+        sys.modules.pop("lazy", None)
+    text = f"could not check which other files {module} runs (ZeroDivisionError: division by zero)"
+    assert [message for message in caplog.messages if "other files" in message] == [text]
 
 
 def test_a_family_that_imports_torch_first_runs_no_unknown_code(workplace: Path, module: str) -> None:
@@ -433,6 +810,50 @@ PARTS = {
     "a partial method": ("rate = __import__('functools').partialmethod(print, 'return 1')", "return 2"),
     "a set": ("rate = {'a', 'return 1'}", "return 2"),
     "an array": ("rate = __import__('numpy').array([ord(one) for one in 'return 1'])", "return 2"),
+    "a long array of objects": (
+        "rate = __import__('numpy').array([0] * 1_000 + ['return 1'] + [0] * 1_000, dtype=object)",
+        "return 2",
+    ),
+    "digits of a tensor": ("rate = __import__('torch').tensor([1 + len('return 1') * 1e-6])", "return 22"),
+    "the middle of a tensor": (
+        "rate = __import__('torch').arange(5_000).bfloat16().index_fill(0, __import__('torch').tensor([2_000]), "
+        "len('return 1'))",
+        "return 22",
+    ),
+    "a sparse tensor": (
+        "rate = __import__('torch').ones(5_000).index_fill(0, __import__('torch').tensor([2_000]), "
+        "len('return 1')).to_sparse()",
+        "return 22",
+    ),
+    "a sparse tensor of rows": (
+        "rate = __import__('torch').eye(2_000).index_fill(0, __import__('torch').tensor([1_000]), "
+        "len('return 1')).to_sparse_csr()",
+        "return 22",
+    ),
+    "a quantized tensor": (
+        "rate = __import__('torch').quantize_per_tensor(__import__('torch').ones(5_000).index_fill(0, "
+        "__import__('torch').tensor([2_000]), len('return 1')), 1.0, 0, __import__('torch').qint8)",
+        "return 22",
+    ),
+    "a nested tensor": (
+        "rate = __import__('torch').nested.nested_tensor([__import__('torch').ones(5_000).index_fill(0, "
+        "__import__('torch').tensor([2_000]), len('return 1'))], layout=__import__('torch').jagged)",
+        "return 22",
+    ),
+    "a queue of tensors": (
+        "rate = __import__('collections').deque([__import__('torch').ones(5_000).index_fill(0, "
+        "__import__('torch').tensor([2_000]), len('return 1'))])",
+        "return 22",
+    ),
+    "a mapping that is read-only": (
+        "rate = __import__('types').MappingProxyType({'a': __import__('torch').ones(5_000).index_fill(0, "
+        "__import__('torch').tensor([2_000]), len('return 1'))})",
+        "return 22",
+    ),
+    "a tensor without dimensions": (
+        "rate = [__import__('torch').tensor(1j + len('return 1') * 1e-6).conj()]",
+        "return 22",
+    ),
     "a fraction": ("rate = __import__('fractions').Fraction(len('return 1'), 3)", "return 22"),
     "a default": ("def rate(self, one='return 1'):\n        return 3", "return 2"),
     "a recursive function": (
@@ -645,6 +1066,19 @@ def test_a_worker_with_other_code_stops_the_sweep(workplace: Path, module: str, 
         o.run(space, quiet=True)
     assert o.load().state == "failed"
     assert len(o.load().runs) == 0
+
+
+@pytest.mark.slow
+def test_a_worker_with_other_code_of_a_probe_stops_the_sweep(workplace: Path, module: str) -> None:
+    space = write(workplace, module)
+    with space.open("a") as file:
+        file.write(f"probes: ['probe_{module}:Mean']\n")
+    probe = workplace / f"probe_{module}.py"
+    probe.write_text(PROBE.format(value="1"))
+    options = RunOptions(home=workplace / "results")
+    invocation = Invocation(begun=lambda _: probe.write_text(PROBE.format(value="2")))
+    with pytest.raises(SweepError, match=f"the code of the probes probe_{module}:Mean on .* differs from the process"):
+        run_sweep(load_space(str(space)), options, quiet(), invocation)
 
 
 @pytest.mark.slow

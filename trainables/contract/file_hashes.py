@@ -7,7 +7,7 @@ import io
 import os
 import time
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -27,6 +27,12 @@ def hash_of_files(files: Mapping[str, Path]) -> str:
     for name, file in sorted(files.items()):
         digest.update(f"{'' if name == MAIN else name}\0".encode() + _hashed_part(file) + b"\0")
     return digest.hexdigest()[:DIGITS] if files else ""
+
+
+def hash_of_texts(texts: Iterable[str]) -> str:
+    """Return the hash of some texts, or an empty string if there are none."""
+    given = list(texts)
+    return hashlib.sha256("\0".join(given).encode()).hexdigest()[:DIGITS] if given else ""
 
 
 def _hashed_part(file: Path) -> bytes:
@@ -75,6 +81,11 @@ def changed_at(file: Path) -> float:
 def may_have_changed(file: Path) -> bool:
     """Return True if a file may have changed since this process started."""
     return changed_at(file) > _started_at() - CLOCK_S
+
+
+def has_changed(file: Path) -> bool:
+    """Return True if a file has certainly changed since this process started."""
+    return changed_at(file) > _started_at() + CLOCK_S
 
 
 @cache

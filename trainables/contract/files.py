@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 MOST_LINKS = 40
@@ -15,25 +16,30 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file atomically: ``path`` has either all of the old content or all of the new.
 
     A device or link, such as ``/dev/stdout``, is kept and written in place. Raises ``OSError`` with the path. Python
-    itself omits the path when a write fails. Raises ``PermissionError`` for a link that another user made: they chose
-    the file that would be overwritten.
+    itself omits the path when a write fails. Raises ``PermissionError`` for a link that another user made, because they
+    chose the file that would be overwritten. Also for another user's pipe or device: they would read the content.
     """
-    _check_links(path)
+    _check_owner(path)
     if path.is_symlink() or (path.exists() and not path.is_file()):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     else:
         replace_whole(path, content)
 
 
-def _check_links(path: Path) -> None:
-    """Raise ``PermissionError`` if a path is a link of another user, or leads to such a link."""
+def _check_owner(path: Path) -> None:
+    """Raise ``PermissionError`` if a path is a link, pipe or device of another user, or leads to one."""
     # In a container that does not know the user root, its files have the owner of "/".
     own = {0, os.getuid(), os.lstat("/").st_uid}
     for _ in range(MOST_LINKS):
-        if not path.is_symlink():
+        if not os.path.lexists(path) or path.is_relative_to("/proc"):  # A process owns what it has opened.
             return
-        if path.lstat().st_uid not in own:
-            raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
+        status = path.lstat()
+        if status.st_uid not in own and not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            is_link = stat.S_ISLNK(status.st_mode)
+            kind = "link of another user, which is not followed" if is_link else "pipe or device of another user"
+            raise PermissionError(errno.EPERM, f"It is a {kind}", str(path))
+        if not stat.S_ISLNK(status.st_mode):
+            return
         path = path.parent / os.readlink(path)
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
+PROGRAM = str(Path(__file__).resolve().parents[2])
+"""Folder of this project's packages."""
 PRODUCT = ("trainables", "orchestrator", "search_spaces")
 """Packages of this project. Keys of runs contain the versions of its families, so their source is not hashed."""
 MAIN = "__main__"

@@ -18,6 +18,8 @@ NAMES_OF_CALL = ("name", "mod_name")
 """Parameters of these functions for the name."""
 DOTTED = re.compile(r"\.*[^\W\d]\w*([.:][^\W\d]\w*)+|\.+[^\W\d]\w*")
 """Pattern of a text that could be the name of a module in a package, or of a function or class in it."""
+MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+"""Pattern of the absolute name of a module."""
 FROM_A_FILE = {"spec_from_file_location": 1, "SourceFileLoader": 1, "load_source": 1, "run_path": 0}
 """Functions that import a file by its path, with the position of the path."""
 ADDS_FOLDER = frozenset({"addsitedir"})
@@ -26,6 +28,10 @@ ADDING = frozenset({"append", "extend", "insert"})
 """Methods that add to a list."""
 EXPORTS = "__all__"
 """Name of the list of a package's modules that ``from package import *`` imports."""
+
+
+IMPORT_STATEMENT = re.compile(rb"^[ \t]*((?:from\s+[\w.]+\s+)?import\s+(?:\([^)]*\)|[^\n;]+))", re.MULTILINE)
+"""Pattern of an import statement in a program that cannot be parsed."""
 
 
 class Imports(NamedTuple):
@@ -62,7 +68,7 @@ def imports_of(file: Path, name: str) -> Imports:
 def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
     """Return the possible imports of a file. ``state`` changes with the file, so a changed file is read again."""
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = _parsed(file.read_bytes())
     except (SyntaxError, ValueError):
         return Imports(frozenset(_around(name)))  # Python reports it when the module is imported.
     is_package = file.name == "__init__.py"
@@ -79,6 +85,51 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
         frozenset(filter(_can_be_a_file, _packages_of_computed_names(tree, own))),
         frozenset(_texts_like_names(tree, own)),
     )
+
+
+def required_names(file: Path) -> frozenset[str]:
+    """Return the outermost packages and modules that a Python file imports by absolute names, without those that it can
+    do without: imports in a ``try`` with a handler, and those for type checkers only.
+
+    Return nothing for a file that is not Python, or cannot be read.
+    """
+    try:
+        return frozenset(_required_in(_parsed(file.read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+
+
+def _parsed(source: bytes) -> ast.AST:
+    """Return the tree of a program. If it has syntax that this Python does not know, such as that of a later Python,
+    return the tree of its import statements. Raises ``SyntaxError`` and ``ValueError``."""
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        statements = [b" ".join(one.split()) for one in IMPORT_STATEMENT.findall(re.sub(rb"#[^\n]*", b"", source))]
+        return ast.parse(b"\n".join(statement for statement in statements if _is_statement(statement)))
+
+
+def _is_statement(source: bytes) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _required_in(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        yield node.module.partition(".")[0]
+    elif isinstance(node, ast.Call) and _last_name(node.func) in IMPORTING:
+        texts = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+        yield from (text.partition(".")[0] for text in texts if isinstance(text, str) and MODULE.fullmatch(text))
+    is_optional = isinstance(node, ast.Try) and bool(node.handlers)
+    is_optional |= isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING"
+    if not is_optional:
+        for child in ast.iter_child_nodes(node):
+            yield from _required_in(child)
 
 
 def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:

@@ -20,7 +20,9 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
     try:
         module = import_code(module_name)
-    except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # A module may raise anything, such as SystemExit, or pytest's Skipped.
         raise not_imported(name, module_name, error, kind=kind, key=key) from error
     if not hasattr(module, class_name):
         own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module_name]

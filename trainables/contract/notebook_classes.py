@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -84,8 +87,11 @@ def _functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _source_of(function: FunctionType) -> str:
-    """Return the source of a function or, if it is unknown, its compiled code as text."""
+    """Return the source of a function. If it is unknown, or in a file that may have changed since the function was
+    imported, return its compiled code as text."""
     try:
+        if os.path.isfile(function.__code__.co_filename):
+            return "\n".join(_code_text(function.__code__))
         return inspect.getsource(function)
     except (OSError, TypeError):
         return "\n".join(_code_text(function.__code__))
@@ -125,14 +131,39 @@ def _value_text(value: object, around: tuple[int, ...] = ()) -> str:
         return f"partial {text_of([value.func, value.args, value.keywords])}"
     if isinstance(value, set | frozenset):
         return f"{{{', '.join(sorted(map(text_of, value)))}}}"
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | deque):
         return f"({', '.join(map(text_of, value))})"
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
-    text = repr(value)
+    if isinstance(value, np.ndarray):
+        content = text_of(value.tolist()) if value.dtype.hasobject else value.tobytes().hex()
+        return f"{value.dtype} {value.shape} {content}"
+    text = _tensor_text(value) or repr(value)
     return "" if ADDRESS.search(text) else text
+
+
+def _tensor_text(value: Any) -> str:
+    """Return a tensor as text, because its ``repr`` rounds its values. Return an empty string for another object, for a
+    tensor on the device ``meta``, which has no values, and for tensors of classes of other libraries."""
+    torch = sys.modules.get("torch")  # Not imported, because a class without tensors does not need it.
+    if torch is None or not isinstance(value, torch.Tensor) or value.is_meta:
+        return ""
+    if value.is_nested:
+        return f"nested {' '.join(map(_tensor_text, value.unbind()))}"
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return ""
+    value = value.detach().cpu()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.layout is torch.strided:
+        plain = value.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+        content = plain.numpy().tobytes().hex()
+    elif value.is_mkldnn:
+        content = _tensor_text(value.to_dense())
+    else:
+        entries = value.to_sparse_coo().coalesce()
+        content = f"{_tensor_text(entries.indices())} {_tensor_text(entries.values())}"
+    return f"{value.dtype} {value.layout} {tuple(value.shape)} {content}"
 
 
 def _source_around(kind: type, method: FunctionType) -> str:

@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
+import os
 import sys
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakKeyDictionary, WeakSet
 
-from trainables.contract.file_hashes import CLOCK_S, changed_at, hash_of_files, may_have_changed
-from trainables.contract.finder import MAIN, SourceLoader, is_outside
+from trainables.contract.file_hashes import CLOCK_S, changed_at, has_changed, hash_of_files, may_have_changed
+from trainables.contract.finder import MAIN, SourceLoader, is_outside, top_name
 from trainables.contract.notebook_classes import hash_of_class
 from trainables.contract.user_code import find_offered
-from trainables.contract.user_modules import file_of, files_of
+from trainables.contract.user_modules import file_of, files_of, folder_of
 
 MOST_RELOADS = 5
 """Maximum number of times that a module is imported again because a file changed during the last import."""
+
+TRAINING_PACKAGES = ("trainables", "search_spaces")
+"""Packages of this project whose code decides what is trained. A checkout may have families of the user in them."""
+OTHER_PACKAGES = ("trainables/contract", "trainables/probes", "trainables/script")
+"""Packages in them whose code does not decide that."""
+SOURCES = (".py", ".cpp")
+"""Suffixes of their source files."""
 
 _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
@@ -32,6 +42,10 @@ _verified: WeakSet[ModuleType] = WeakSet()
 """Modules whose code is known to be that of their files, or was imported again."""
 _begun: dict[str, tuple[float, Collection[str]]] = {}
 """Time before a module's first import here, and the names of the modules that had been imported before it."""
+_doubtful: set[Path] = set()
+"""Files that a warning has named because they have changed since the main program started."""
+
+log = logging.getLogger(__name__)
 
 
 def source_hash(name: str) -> str:
@@ -50,13 +64,32 @@ def source_hash(name: str) -> str:
     return _known[module]
 
 
+ROOT = Path(__file__).parent.parent.parent
+
+
+@cache
+def hash_of_training_code(root: Path = ROOT) -> str:
+    """Return the hash of this project's code for training, as it was when this process first asked for it.
+
+    Versions of built-in families guard their keys. But a user with a checkout may edit a task and forget the version.
+    """
+    others = {root / name for name in OTHER_PACKAGES}
+    paths = (path for name in TRAINING_PACKAGES for path in (root / name).rglob("*") if others.isdisjoint(path.parents))
+    # Editors keep hidden files and links to nothing next to a file that is open.
+    files = [path for path in paths if path.suffix in SOURCES and path.is_file() and not path.name.startswith(".")]
+    return hash_of_files({file.relative_to(root).as_posix(): file for file in files})
+
+
 def reload_changed(module_name: str) -> None:
     """Import a module, and the modules that it imports from its folder, again if one of their files has changed.
 
     Otherwise a notebook would train the code that it imported first. May raise any exception of these modules.
     """
     find_offered(module_name)  # The changed files may import further modules.
-    if module_name == MAIN or not is_outside(module_name):
+    if not is_outside(module_name):
+        return
+    if module_name == MAIN:
+        _check_program()
         return
     module = sys.modules.get(module_name)
     if module is None:
@@ -73,15 +106,52 @@ def reload_changed(module_name: str) -> None:
         if (reloads := reloads + 1) > MOST_RELOADS:
             raise ImportError(f"a file of {module_name} changes whenever it is imported")
         importlib.invalidate_caches()
-        for name, file in files.items():
-            _drop_compiled(sys.modules.get(name), file)
-            if name in sys.modules:
-                importlib.reload(sys.modules[name])
+        _forget_deleted(Path(folder_of(module_name)))
+        names = _names_of(files)
+        for name, file in names.items():
+            _drop_compiled(sys.modules[name], file)
+        for name in (*names, *names):  # Twice, because modules that import each other use what the others were before.
+            importlib.reload(sys.modules[name])
         # A file may have changed again while the modules were imported.
         files = files_of(module_name)
         is_old = now != (now := hash_of_files(files))
     _known[module] = now
     _verified.add(module)
+
+
+def _names_of(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the names under which files are imported, in the order of the files. They may differ from the files'
+    names, because a package can change its ``__path__``."""
+    tops = {top_name(name) for name in files}
+    loaded = {name: file_of(name) for name in list(sys.modules) if top_name(name) in tops and name != MAIN}
+    return {
+        name: file for given, file in files.items() for name, other in loaded.items() if name == given or other == file
+    }
+
+
+def _forget_deleted(folder: Path) -> None:
+    """Let Python forget the modules of a folder whose files have been deleted, so that they cannot be imported."""
+    for name, module in list(sys.modules.items()):
+        # Not with `getattr`: some modules of libraries run code when they are asked.
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if isinstance(file, str) and Path(file).is_relative_to(folder) and not os.path.lexists(file):
+            del sys.modules[name]
+
+
+def _check_program() -> None:
+    """Raise ``ImportError`` if the file of the main program has changed since it started, because it is not imported
+    again. Warn of the files that it imports: it may have imported a file after the change."""
+    files = files_of(MAIN)
+    for file in files.values():
+        if not has_changed(file):
+            continue
+        if file == file_of(MAIN):
+            raise ImportError(
+                f"{file} has changed since this program started: start it again to train its present code"
+            )
+        if file not in _doubtful:
+            _doubtful.add(file)
+            log.warning(f"{file} has changed since this program started. If it was imported before, start it again")
 
 
 def _refuse_rebuilt(files: Mapping[str, Path]) -> None:

@@ -12,14 +12,16 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from trainables.contract.executed_files import watch_executed_files
 from trainables.contract.finder import (
     FINDER,
     MAIN,
+    PROGRAM,
     ModuleFolder,
     allowed,
     elsewhere,
@@ -31,16 +33,17 @@ from trainables.contract.finder import (
     place_module,
     top_name,
 )
-from trainables.contract.user_modules import file_of, files_of, folder_of, own_modules
+from trainables.contract.unknown_files import begin_watch, executed_code, note_named
+from trainables.contract.user_modules import folder_of, own_modules
 
 log = logging.getLogger(__name__)
 
-PROGRAM = str(Path(__file__).resolve().parents[2])
-"""Folder of this project's packages."""
 BUILT_IN = "built-in"
 """Text for the place of a module of Python itself that has no file."""
-MOST_NAMED = 3
-"""Maximum number of files that a warning names."""
+PYTHON_PATH = "PYTHONPATH"
+"""Variable with folders of Python's search path."""
+USER_PATH = "ORCHESTRATOR_USER_PYTHONPATH"
+"""Variable in which workers on this machine find the user's own value of :data:`PYTHON_PATH`."""
 
 _offered: list[str] = []
 """Folders of the search space that was opened last, the nearest first."""
@@ -82,37 +85,21 @@ def import_code(module_name: str) -> ModuleType:
         Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
-    if module_name not in sys.modules:
+    if is_outside(module_name):
+        watch_executed_files()
+    earlier = executed_code()
+    is_new = module_name not in sys.modules
+    if is_new:
         importlib.invalidate_caches()  # It may just have been written.
-        earlier = frozenset(sys.modules)
         importlib.import_module(module_name)
-        _warn_of_unknown_files(module_name, earlier)
+    is_first = note_named(module_name)  # A notebook may have imported the module before.
+    if (is_new or is_first) and is_outside(module_name) and (text := begin_watch(module_name, earlier)):
+        log.warning(text)
     module = sys.modules[module_name]
     folder = folder_of(module_name)
     if folder and module_name != MAIN:
         _serve([Path(folder)], module_name)  # Without this, another process may not find the module.
     return module
-
-
-def _warn_of_unknown_files(module_name: str, earlier: Collection[str]) -> None:
-    """Warn of files that an import of a module ran, but that do not count as its code.
-
-    For example, the module put a folder outside its own on Python's search path.
-
-    Args:
-        module_name: The module, which has just been imported.
-        earlier: Names of the modules that had been imported before.
-    """
-    known = {file.resolve() for file in files_of(module_name).values()}
-    imported = [name for name in sys.modules.keys() - earlier if is_outside(name)]
-    files = [file_of(name) for name in imported if top_name(name) not in sys.stdlib_module_names]
-    own = {file.resolve() for file in files if file is not None and not is_installed(file.parent)}
-    if unknown := sorted(map(str, own - known)):
-        more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
-        log.warning(
-            f"{module_name} also runs {', '.join(unknown[:MOST_NAMED])}{more}. Runs are reused even if these files "
-            f"change. Import them from the folder of {module_name}, or raise its `version` when they change."
-        )
 
 
 def find_offered(module_name: str) -> None:
@@ -195,6 +182,17 @@ def unused_file(module_name: str) -> Path | None:
     return module_file(Path(_here), module_name) if _here and not _usable_here() else None
 
 
+def give_path_to_children() -> None:
+    """Let processes that this one starts find the same modules, and keep the user's own ``PYTHONPATH`` for scripts."""
+    os.environ.setdefault(USER_PATH, os.environ.get(PYTHON_PATH, ""))
+    os.environ[PYTHON_PATH] = path_of_children()
+
+
+def user_path(variables: Mapping[str, str]) -> str:
+    """Return the ``PYTHONPATH`` that the user's shell has set, or an empty string."""
+    return variables.get(USER_PATH, variables.get(PYTHON_PATH, ""))
+
+
 def path_of_children() -> str:
     """Return the value of ``PYTHONPATH`` with which another process finds the same modules as this process.
 
@@ -203,7 +201,9 @@ def path_of_children() -> str:
     omitted.
     """
     chosen = {PROGRAM, *map(os.path.realpath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))}
-    omitted = {folder_of(MAIN), *(str(place.folder) for place in FINDER.places.values())}
+    omitted = {str(place.folder) for place in FINDER.places.values()}
+    if not is_installed(Path(folder_of(MAIN))):
+        omitted.add(folder_of(MAIN))
     with suppress(FileNotFoundError):  # The working directory was deleted.
         omitted.add(os.getcwd())
     return search_path(path for path in sys.path if path and os.path.realpath(path) not in omitted - chosen)

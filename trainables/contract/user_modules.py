@@ -30,9 +30,23 @@ def folder_of(module_name: str) -> str:
     file = file_of(module_name)
     if file is None or not is_outside(module_name):
         return ""
-    if module_name == MAIN:
-        return str(file.parent.resolve())
-    return str((file.parent if file.name.startswith("__init__.") else file).parents[module_name.count(".")].resolve())
+    depth = _name_in_package(module_name).count(".")
+    return str((file.parent if file.name.startswith("__init__.") else file).parents[depth].resolve())
+
+
+def _name_in_package(module_name: str) -> str:
+    """Return the name of a module. Add its package to the name of the main program of ``python -m package.module``."""
+    if module_name != MAIN:
+        return module_name
+    main = sys.modules[MAIN]
+    spec = getattr(main, "__spec__", None)
+    package = getattr(main, "__package__", None) if spec is None else spec.parent
+    return f"{package}.{MAIN}" if package else MAIN
+
+
+def imports_here(file: Path, module_name: str) -> Imports:
+    """Return the possible imports of the file of a module of this process, which may be its main program."""
+    return imports_of(file, _name_in_package(module_name))
 
 
 def file_of(module_name: str) -> Path | None:
@@ -110,10 +124,11 @@ def own_modules(
     """
     root = folders[0]
     searched = dict.fromkeys(path)
+    read = imports_here if script is None else imports_of
     # Files that are found may add folders to Python's search path. Walk again until there are no new ones.
     while True:
         own = _walk(module_name, folders, list(searched), script)
-        files = [(named.file, imports_of(named.file, name)) for name, named in own.items() if named.file is not None]
+        files = [(named.file, read(named.file, name)) for name, named in own.items() if named.file is not None]
         added = [folder for file, imports in files for folder in _below(root, file, imports.folders)]
         if searched.keys() >= set(added):
             return own
@@ -135,6 +150,7 @@ def _walk(
     own = dict[str, _NamedModule]()
     seen = set[str]()
     computed = set[str]()
+    read = imports_here if script is None else imports_of
 
     @cache  # Files often import the same modules.
     def find(name: str) -> _NamedModule | None:
@@ -156,7 +172,7 @@ def _walk(
 
     def visit(name: str, named: _NamedModule) -> None:
         seen.add(name)
-        imports = imports_of(named.file, name) if named.file is not None else Imports(frozenset())
+        imports = read(named.file, name) if named.file is not None else Imports(frozenset())
         computed.update(imports.packages)
         written = {inner for text in imports.texts for inner in _inner_names(text) if module_file(root, inner)}
         for other in sorted(imports.names | written):
@@ -200,20 +216,19 @@ def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]
     Directories and files with a dot in their names are omitted, because Python cannot import them.
     """
     found: dict[str, _NamedModule] = {}
-    above = [package]
-    entered = set[str]()
+    above: list[tuple[str, frozenset[str]]] = [(package, frozenset())]
     while above:
-        outer = above.pop()
+        outer, around = above.pop()
         directory = named.folder.joinpath(*outer.split("."))
-        # A link may lead back to a directory above it. Its modules then have endless names.
-        if not directory.is_dir() or (real := os.path.realpath(directory)) in entered:
+        # A link may lead back to a directory above it. Its modules then have endless names. A link to another
+        # directory gives its modules a second name.
+        if not directory.is_dir() or (real := os.path.realpath(directory)) in around:
             continue
-        entered.add(real)
         for entry in sorted(os.listdir(directory)):
             name, _, suffix = entry.partition(".")
             inner = f"{outer}.{name}"
             if not suffix:
-                above.append(inner)
+                above.append((inner, around | {real}))
             elif name not in ("", "__init__") and f".{suffix}" in MODULE_SUFFIXES:
                 file = module_file(named.folder, inner)
                 found[inner] = _NamedModule(named.folder, file)

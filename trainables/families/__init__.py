@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from trainables.contract.bars import Bar
@@ -12,8 +14,11 @@ from trainables.contract.names import find, not_imported
 from trainables.contract.settings import SettingsError
 from trainables.contract.sources import reload_changed, source_hash
 from trainables.contract.user_modules import folder_of
+from trainables.script.code import code_of
 from trainables.script.family import script_family
+from trainables.script.nearby import changed_program, hash_nearby
 from trainables.script.options import ScriptOptions
+from trainables.script.project import project_of
 
 BUILT_IN = {
     "script": "trainables.script.family:ScriptFamily",
@@ -40,8 +45,8 @@ def load_family(name: str) -> type[Family]:
     return family
 
 
-def refresh_family(name: str) -> None:
-    """Import a family's module again if its files have changed since it was imported.
+def refresh(name: str, *, kind: str = "family", key: str = "family") -> None:
+    """Import the module of a family, or of code of another ``kind``, again if its files have changed since its import.
 
     Raises :class:`SettingsError` if it can no longer be imported.
     """
@@ -50,7 +55,7 @@ def refresh_family(name: str) -> None:
         if colon:
             reload_changed(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
-        raise not_imported(name, module_name, error, kind="family", key="family") from error
+        raise not_imported(name, module_name, error, kind=kind, key=key) from error
 
 
 @dataclass(frozen=True)
@@ -96,3 +101,20 @@ class FamilySource:
         The family must have been loaded.
         """
         return source_hash(self.name) if self.script is None else str(self.script.code_hash)
+
+    def hash_nearby(self) -> str:
+        """Return the present hash of the programs and settings in the project of a script that does not list its code.
+        Return an empty string for any other family."""
+        return "" if self.script is None or self.script.code else hash_nearby(self.script.directory)
+
+    def changed_nearby(self, since: str) -> str:
+        """Return a clause that says that files in the project of such a script have changed. It names one that was
+        written after a time (ISO 8601), if there is one."""
+        if self.script is None:
+            raise ValueError(f"{self.name} is not a script")
+        directory = self.script.directory
+        known = code_of(self.script).files
+        name = changed_program(directory, datetime.fromisoformat(since).timestamp(), known)
+        example = f", such as {name}," if name else ""
+        project = project_of(Path(directory))
+        return f"programs or settings in {project} that are not known to belong to the script{example} have changed"

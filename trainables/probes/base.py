@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig, SettingsError
+from trainables.contract.file_hashes import hash_of_texts
 from trainables.contract.names import find
+from trainables.contract.sources import source_hash
 
 RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Pattern of the names of probes and their numbers, which become files, columns and metrics."""
@@ -60,13 +62,25 @@ class Probe(ABC):
     name: ClassVar[str]
     """Name of the probe and its results; it must match :data:`RESULT_NAME`."""
     version: ClassVar[int] = 1
-    """Raise it when a change alters the results for the same model; older results are then recomputed."""
+    """Raise it when a change alters the results for the same model; older results are then recomputed. Results of other
+    code are recomputed, too, if the probe is from outside this project."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays of a run that the probe reads."""
     needs_model: ClassVar[bool] = False
     """True if the probe runs the model, which the family must be able to load."""
     needs_data: ClassVar[bool] = False
     """True if the probe reads the data of the run, which the family must expose."""
+
+    named: str = ""
+    """How a search space names it, ``module:Class``. The module may have made the class in another."""
+
+    @property
+    def source(self) -> str:
+        """Hash of the code of a probe from outside this project, empty for a built-in one."""
+        name = f"{type(self).__module__}:{type(self).__qualname__}"
+        hashes = [source_hash(one) for one in dict.fromkeys(filter(None, (name, self.named)))]
+        known = list(dict.fromkeys(filter(None, hashes)))
+        return known[0] if len(known) == 1 else hash_of_texts(known)
 
     @abstractmethod
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
@@ -108,4 +122,6 @@ def load_probe(name: str) -> Probe:
     if kind.__abstractmethods__ or not RESULT_NAME.fullmatch(getattr(kind, "name", "")):
         lacking = ", ".join(sorted(kind.__abstractmethods__)) or "a usable name"
         raise SettingsError(f"{name!r} is not a complete probe: it lacks {lacking}", key="probes", given=name)
-    return kind()
+    probe = kind()
+    probe.named = BUILT_IN.get(name, name)
+    return probe

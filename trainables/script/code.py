@@ -2,135 +2,229 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from trainables.contract.file_hashes import DIGITS, without_comments
-from trainables.contract.finder import MAIN, module_file
+from trainables.contract.finder import MAIN, module_file, top_name
+from trainables.contract.imports import required_names
+from trainables.contract.programs import PYTHON_SUFFIXES, modules_in
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_modules import own_modules
-from trainables.script import placeholders
+from trainables.contract.user_code import PYTHON_PATH, user_path
+from trainables.contract.user_modules import MODULE_SUFFIXES, own_modules
+from trainables.script.environments import editable_folders, environments_among, installed_names, usual_environments
 from trainables.script.options import ScriptOptions
+from trainables.script.program_text import (
+    INTERPRETER,
+    MOST_NAMES,
+    command_words,
+    has_program_suffix,
+    is_launcher,
+    is_program,
+    is_shell,
+    may_be_code,
+    names_in,
+    paths_in,
+    search_path_in,
+    shell_words,
+)
+from trainables.script.project import folders_above
 
 LONGEST_NAME = 256
 """Words of a command with more characters are not looked up as files."""
 MOST_BYTES_ELSEWHERE = 1 << 20
-"""Maximum size of a file that counts as code if it is outside the script's directory, or that is read as Python without
-a suffix of Python. Larger ones are probably data."""
-MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-"""Pattern of the name of a module."""
-MODULE_FLAG = re.compile(r"-[a-zA-Z]*m|--module")
-"""Pattern of the option before the name of a module."""
-MODULE_OPTION = re.compile(rf"(?:-m|--module=)({MODULE_NAME.pattern})")
-"""Pattern of an option with the name of a module."""
-PYTHON_PATH = "PYTHONPATH="
-"""Beginning of a word that adds folders to Python's search path."""
-INTERPRETER = re.compile(r"(python|pypy)[\d.]*")
-"""Pattern of the file names of Python interpreters. They run code, but are not the code."""
-SHELL_SUFFIXES = (".sh", ".bash")
-"""Suffixes of shell scripts. The words in them also count."""
-PYTHON_SUFFIXES = (".py", ".pyw")
-"""Suffixes of Python files. Files with other suffixes may also be Python, if they are short."""
-PROGRAM_SUFFIXES = (*PYTHON_SUFFIXES, *SHELL_SUFFIXES, ".jl", ".r", ".lua", ".pl", ".rb", ".js", ".ts", ".m", ".jar")
-"""Suffixes, in lower case, of files that another program runs."""
+"""Maximum size of a file that counts as code if it is outside the script's directory, or that is read as a program
+without a suffix of one. Larger ones are probably data."""
+MOST_SHELL_BYTES = 1 << 16
+"""Number of bytes of a shell script that are read. A longer one usually has data at its end."""
+PIECE_BYTES = 1 << 20
+"""Number of bytes of a file that are hashed at a time."""
+READ_COMMENT = re.compile(rb"\A#!|^# ///|^\s*#\s*(cython|distutils):", re.MULTILINE)
+"""Pattern of comments that programs read: the interpreter, the dependencies (PEP 723), and directives of Cython."""
+MOST_SHELL_FOLDERS = 20
+"""Number of directories in which words of shells are looked up."""
+NOT_A_FILE = re.compile(r"[\s=*:]")
+"""Pattern in words that name no single file: texts, options, patterns of files, addresses."""
+SOURCE_FOLDER = "src"
+"""Folder of a project's packages, which the project's environment often has on Python's search path."""
 
 
-def code_files(options: ScriptOptions) -> list[str]:
-    """Return the files of a script's code, relative to its directory or absolute.
+class ScriptCode(NamedTuple):
+    """The code of a script.
 
-    They are the files under ``code:``. By default, they are the files that its command names, also in the text of a
-    shell or after ``=``, the modules after ``-m``, and the modules that Python files among them import from their own
-    folders or those in ``PYTHONPATH``. A file outside the directory counts only if it is a short text.
+    Attributes:
+        files: Its files, relative to the script's directory or absolute, sorted.
+        unknown: Why other files may be part of it, empty if none is known to be missing.
+    """
+
+    files: list[str]
+    unknown: str
+
+
+def code_of(options: ScriptOptions) -> ScriptCode:
+    """Return the code of a script.
+
+    Its files are those under ``code:``. By default, they are the files that its command names, also in the text of a
+    shell or after ``=``, the modules after ``-m``, and what these files run in turn: the words of shell scripts, the
+    texts in other programs that name a program, and the modules that Python files import from their own folders or
+    from those in ``PYTHONPATH``. A file outside the directory counts only if it is a short text.
 
     Raises :class:`SettingsError` if a file cannot be read, or if a package has too many modules.
     """
     if options.code:
-        return sorted(set(options.code))
-    root = Path(options.directory)
-    words = list(_words(options.command))
-    named = dict.fromkeys(filter(None, (_file_named(root, word) for word in words)))
-    for name in [name for name in named if name.endswith(SHELL_SUFFIXES)]:
-        inner = list(_words([_text_of(root / name)]))
-        named |= dict.fromkeys(filter(None, (_file_named(root, word) for word in inner)))
-        words += inner
-    added = [root / folder for folder in _python_path(options, words)]
-    files = set(named)
-    for name in named:
-        imported = _files_of_script(Path(os.path.abspath(root / name)), added)
-        files |= {str(file) if Path(name).is_absolute() else os.path.relpath(file, root) for file in imported}
-    for module in _modules(words):
-        files |= {os.path.relpath(file, root) for file in _files_of_module([root, *added], module)}
-    return sorted(files)
+        return ScriptCode(sorted(set(options.code)), "")
+    code = _CodeSearch(options)
+    unknown = f"The script names {code.missing[0]}, which was not found" if code.missing else ""
+    programs = [name for name in code.files if is_program(code.root / name)]
+    if programs and all(map(is_launcher, map(code.root.joinpath, programs))):
+        unknown = unknown or f"The shell script {programs[0]} runs no program that was found"
+    if not programs:
+        unknown = "No file of the script is known"
+    return ScriptCode(sorted(code.files), unknown)
 
 
-def knows_code(options: ScriptOptions) -> bool:
-    """Return True if a change of the script's code would change its hash: one of its files is a program."""
-    return bool(options.code) or any(is_program(Path(options.directory) / name) for name in code_files(options))
+def unfound_modules(options: ScriptOptions) -> list[str]:
+    """Return the modules that Python files of a script import, and that are neither among its files nor installed.
+    Return nothing if the options list its code."""
+    return [] if options.code else _CodeSearch(options).unfound()
 
 
-def is_program(file: Path) -> bool:
-    """Return True for a file that runs, which configuration files and interpreters are not."""
-    if INTERPRETER.fullmatch(file.name):
-        return False
-    return file.suffix.lower() in PROGRAM_SUFFIXES or os.access(file, os.X_OK)
+class _CodeSearch:
+    """What a script runs. The command is read first, then each file that it names, then the files that those name.
 
-
-def _words(command: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command, the words in its words, as a shell would split them, and their parts after ``=``.
-
-    Omit placeholders.
+    Attributes:
+        root: The directory of the script.
+        files: Files of the code, relative to the directory or absolute.
+        missing: Words of shells that name programs which were not found.
     """
-    for word in command:
-        try:
-            lexer = shlex.shlex(word, posix=True, punctuation_chars=True)
-            lexer.whitespace_split = True
-            parts = list(lexer)
-        except ValueError:  # A quotation mark is not closed.
-            parts = word.split()
-        values = [part.partition("=")[2] for part in parts]
-        for part in dict.fromkeys((word, *parts, *values)):
-            if part and not _has_placeholder(part):
-                yield part
 
+    def __init__(self, options: ScriptOptions) -> None:
+        self.root = Path(options.directory)
+        self.files: dict[str, None] = {}
+        self.missing: list[str] = []
+        self._modules: dict[str, Path] = {}
+        """Modules that were found."""
+        self._folders = {self.root: None}
+        """Directories in which shells may look for files."""
+        self._environments = dict.fromkeys(usual_environments(self.root, os.environ | dict(options.environment)))
+        self._search_path = dict.fromkeys([self.root / SOURCE_FOLDER, *folders_above(self.root)])
+        given = options.environment.get(PYTHON_PATH, user_path(os.environ))
+        inherited = [self.root / folder for folder in given.split(os.pathsep) if folder]
+        self._search_path |= dict.fromkeys(filter(os.path.isdir, inherited))
+        words = list(command_words(options.command))
+        # A file can name a directory that holds files which earlier texts named. So start over until nothing is new.
+        while True:
+            before = self._size
+            self._search_path |= dict.fromkeys(editable_folders(self._environments))
+            self.missing.clear()
+            self._read_shell(words, self.root)
+            read: set[str] = set()
+            while unread := [name for name in self.files if name not in read]:
+                for name in unread:
+                    self._read_file(name)
+                read.update(unread)
+            if self._size == before:
+                return
 
-def _has_placeholder(word: str) -> bool:
-    try:
-        return bool(placeholders.fields_in(word, "script.command"))
-    except SettingsError:  # A brace in a shell script.
+    def unfound(self) -> list[str]:
+        """Return the modules that Python files import, and that are neither among the files nor installed."""
+        files = [self.root / name for name in self.files if Path(name).suffix in PYTHON_SUFFIXES]
+        needed = {name for file in files for name in required_names(file)} - self._own_names()
+        return sorted(needed - installed_names(self._environments)) if needed else []
+
+    def _own_names(self) -> set[str]:
+        """Return the outermost packages and modules that were found, and the names of Python files."""
+        # The code may put the folder of a named file on the search path in a way that we do not understand.
+        files = {Path(name).name.partition(".")[0] for name in self.files if name.endswith(MODULE_SUFFIXES)}
+        return files | {top_name(module) for module in self._modules}
+
+    @property
+    def _size(self) -> tuple[int, ...]:
+        return len(self.files), len(self._folders), len(self._search_path), len(self._environments)
+
+    def _read_file(self, name: str) -> None:
+        """Add what a file runs or imports."""
+        file = Path(os.path.abspath(self.root / name))
+        if not has_program_suffix(name) and file.stat().st_size > MOST_BYTES_ELSEWHERE:
+            return  # Data.
+        content = _content_of(file)
+        if is_shell(name, content):
+            self._read_shell(shell_words(content[:MOST_SHELL_BYTES].decode(errors="replace")), file.parent)
+            return
+        own = file.resolve().parent
+        modules = _imported_files(MAIN, own, file, [*self._search_path, *folders_above(own)])
+        self._modules |= modules
+        for imported in modules.values():
+            self._add(imported if Path(name).is_absolute() else os.path.relpath(imported, self.root))
+        if b"\0" not in content:
+            for word in names_in(name, content):
+                for folder in (self.root, file.parent):
+                    self._add_named(folder, word)
+
+    def _read_shell(self, words: Sequence[str], folder: Path) -> None:
+        """Add the files that words of a shell in a folder name, and the modules that it runs."""
+        words = [word for word in words if len(word) < LONGEST_NAME][:MOST_NAMES]
+        for part in search_path_in(words):
+            # Of `$PWD` or `$DIR`, nothing is left that is known. It is usually the directory or the script's folder.
+            named = self._directories(part, folder) if paths_in(part) else [self.root, folder]
+            self._search_path |= dict.fromkeys(named)
+        paths = (one / path for word in words for path in paths_in(word) for one in dict.fromkeys((self.root, folder)))
+        self._environments |= dict.fromkeys(environments_among(paths))
+        for word in words:
+            if len(self._folders) < MOST_SHELL_FOLDERS:
+                self._folders |= dict.fromkeys(self._directories(word, folder))
+        for word in words:
+            folders = [folder, *self._folders]
+            places = [(one, path) for path in paths_in(word) for one in folders]
+            added = [self._add_named(*place) for place in places]
+            if has_program_suffix(word) and not any(added) and not NOT_A_FILE.search(word):
+                self.missing.append(word)
+        for module in modules_in(words):
+            modules = _files_of_module([*self._folders, *self._search_path], module)
+            self._modules |= modules
+            for file in modules.values():
+                self._add(os.path.relpath(file, self.root))
+
+    def _directories(self, word: str, folder: Path) -> list[Path]:
+        """Return the directories that a word of a shell may stand for."""
+        paths = [one / path for path in paths_in(word) for one in (self.root, folder)]
+        return [Path(os.path.normpath(path)) for path in paths if path.is_dir()]
+
+    def _add_named(self, folder: Path, word: str) -> bool:
+        """Add the file that a word names, seen from a folder. Return whether there is such a file of code."""
+        if len(word) >= LONGEST_NAME:  # A text in a program.
+            return False
+        name = word
+        if folder != self.root and not Path(word).is_absolute():
+            name = os.path.relpath(folder / word, self.root)
+        if not (file := _file_named(self.root, name)):
+            return False
+        self._add(file)
         return True
 
-
-def _modules(words: Sequence[str]) -> Iterator[str]:
-    """Yield the modules after ``-m``."""
-    for flag, name in pairwise(words):
-        if MODULE_FLAG.fullmatch(flag) and MODULE_NAME.fullmatch(name):
-            yield name
-    yield from (found[1] for word in words if (found := MODULE_OPTION.fullmatch(word)))
-
-
-def _python_path(options: ScriptOptions, words: Iterable[str]) -> Iterator[str]:
-    """Yield the folders that a script's environment or command puts into ``PYTHONPATH``."""
-    given = [word.removeprefix(PYTHON_PATH) for word in words if word.startswith(PYTHON_PATH)]
-    for value in (options.environment.get(PYTHON_PATH.removesuffix("="), ""), *given):
-        yield from filter(None, value.split(os.pathsep))
+    def _add(self, name: str | Path) -> None:
+        self.files[os.path.normpath(name)] = None
 
 
 def _file_named(root: Path, word: str) -> str:
     """Return the file of code that a word names, or an empty string. A directory stands for its ``__main__.py``."""
-    if len(word) >= LONGEST_NAME:
-        return ""
     path = root / word
     if path.is_dir():
         word = os.path.join(word, f"{MAIN}.py")
         path = root / word
     if not path.is_file():
         return ""
+    try:
+        if not may_be_code(path):
+            return ""
+    except OSError:
+        return word  # `code_hash` reports that it cannot be read.
     if not Path(word).is_absolute() and ".." not in Path(word).parts:
         return word
     if path.stat().st_size > MOST_BYTES_ELSEWHERE or INTERPRETER.fullmatch(path.name):
@@ -141,45 +235,36 @@ def _file_named(root: Path, word: str) -> str:
         return word  # `code_hash` reports that it cannot be read.
 
 
-def _text_of(file: Path) -> str:
+def _content_of(file: Path) -> bytes:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_bytes()
     except OSError as error:
         raise _unreadable(file, error) from error
 
 
-def _files_of_script(file: Path, added: Sequence[Path]) -> list[Path]:
-    """Return the files that a file imports if Python runs it, from its folder or from ``added`` ones.
+def _files_of_module(folders: Sequence[Path], name: str) -> dict[str, Path]:
+    """Return the files, by name, of a module in the first of these folders that has it, and of the modules that it
+    imports.
 
-    If it is a link, Python searches the folder to which it leads.
-    """
-    if file.suffix not in PYTHON_SUFFIXES and file.stat().st_size > MOST_BYTES_ELSEWHERE:
-        return []  # Data.
-    return _imported_files(MAIN, file.resolve().parent, file, added)
-
-
-def _files_of_module(folders: Sequence[Path], name: str) -> list[Path]:
-    """Return the files of a module in the first of these folders that has it, and of the modules that it imports.
-
-    A package counts whole. Return an empty list if no folder has the module.
+    A package counts whole. Return an empty mapping if no folder has the module.
     """
     for folder in folders:
         for one in (f"{name}.{MAIN}", name):
             if (file := module_file(folder, one)) is not None:
                 return _imported_files(one, folder, file, folders)
-    return []
+    return {}
 
 
-def _imported_files(name: str, folder: Path, file: Path, path: Sequence[Path]) -> list[Path]:
+def _imported_files(name: str, folder: Path, file: Path, path: Sequence[Path]) -> dict[str, Path]:
     """Return the file of a module that another process runs, and the files that it imports from its folder or from
-    Python's search path."""
+    Python's search path, by the names of modules."""
     try:
         modules = own_modules(name, [folder], file, path)
     except ImportError as error:
         raise SettingsError(f"{folder}: {error}", key="script.code", given=str(file)) from error
     except OSError as error:
         raise _unreadable(Path(error.filename or file), error) from error
-    return [module.file for module in modules.values() if module.file is not None]
+    return {name: module.file for name, module in modules.items() if module.file is not None}
 
 
 def _unreadable(path: Path, error: OSError) -> SettingsError:
@@ -187,25 +272,52 @@ def _unreadable(path: Path, error: OSError) -> SettingsError:
 
 
 def code_hash(options: ScriptOptions) -> str:
-    """Return the hash of a script's code. Comments and empty lines of Python files do not change it.
+    """Return the hash of a script's code. Comments and empty lines of Python files do not change it, unless a program
+    reads them.
 
     If the code is not known, the directory is hashed, so that scripts in two directories are never taken for one.
 
     Raises :class:`SettingsError` if a file cannot be read.
     """
     digest = hashlib.sha256()
-    if not knows_code(options):
+    code = code_of(options)
+    if code.unknown:
         digest.update(f"{options.directory}\0".encode())
-    for name in code_files(options):
+    for name in code.files:
         path = Path(options.directory) / name
         try:
             if not path.is_file():
                 raise FileNotFoundError(2, "No such file", str(path))
-            content = path.read_bytes()
+            digest.update(f"{name}\0".encode())
+            for piece in _pieces(path):
+                digest.update(piece)
+            digest.update(b"\0")
         except OSError as error:
             raise _unreadable(path, error) from error
-        digest.update(f"{name}\0".encode() + (without_comments(content) if path.suffix == ".py" else content) + b"\0")
     return digest.hexdigest()[:DIGITS]
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file in pieces, because a command may name gigabytes. Python comes without comments."""
+    if path.suffix == ".py":
+        content = path.read_bytes()
+        yield without_comments(content) if _has_only_plain_comments(content) else content
+        return
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def _has_only_plain_comments(content: bytes) -> bool:
+    """Return False if a comment may change what a Python file does, or if this Python cannot tell what a comment is.
+    The script's Python may be a later one."""
+    if READ_COMMENT.search(content):
+        return False
+    try:
+        ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def with_code(options: ScriptOptions) -> ScriptOptions:

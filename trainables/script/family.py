@@ -14,9 +14,10 @@ from trainables.contract.file_hashes import DIGITS
 from trainables.contract.runs import run_key
 from trainables.contract.settings import SettingsError, digest_of
 from trainables.contract.simple import FLOPS_PER_PARAMETER, GUESSED_BATCH
+from trainables.contract.unknown_files import MOST_NAMED
 from trainables.contract.words import Words
 from trainables.script import placeholders
-from trainables.script.code import code_hash, knows_code
+from trainables.script.code import code_hash, code_of, unfound_modules
 from trainables.script.learner import ScriptLearner
 from trainables.script.options import ScriptOptions
 from trainables.script.placeholders import COMMON_PLACEHOLDERS
@@ -111,10 +112,16 @@ class ScriptFamily(Family):
                 "The search space does not give `floor`, the accuracy of the best constant answer, so it is taken as "
                 "0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
             )
-        if not knows_code(self.options):
+        if why := code_of(self.options).unknown:
             warnings.append(
-                "No file of the script is known, so its runs are reused even if its code changes. List its files under "
-                "`script: code`, or a file that changes with them, such as a lock file."
+                f"{why}, so its runs are reused even if its code changes. List its files under `script: code`, or a "
+                "file that changes with them, such as a lock file."
+            )
+        if unfound := unfound_modules(self.options):
+            more = f" and {len(unfound) - MOST_NAMED} more" if len(unfound) > MOST_NAMED else ""
+            warnings.append(
+                f"The script imports {', '.join(unfound[:MOST_NAMED])}{more}, found neither near it nor installed. "
+                "If that code is yours, runs are reused even if it changes: list its files under `script: code`."
             )
         if not self.options.seeded:
             warnings.append("The script takes no seed, so the two runs of a pair do not share their data.")

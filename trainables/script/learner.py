@@ -22,7 +22,7 @@ from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.settings import SettingsError
 from trainables.script import placeholders
-from trainables.script.code import code_files, code_hash
+from trainables.script.code import code_hash, code_of
 from trainables.script.metrics import MetricReader, Metrics, MixedStepsError
 from trainables.script.options import ScriptOptions
 from trainables.script.process import FileReader, LogReader, NoFileError, ScriptExit, ScriptProcess, TruncatedText
@@ -306,7 +306,7 @@ class ScriptLearner(PointLearner):
         except SettingsError as error:
             raise self._broken(f"cannot be started on {platform.node()}: {error}") from error
         if now != self._options.code_hash:
-            names = ", ".join(code_files(self._options))
+            names = ", ".join(code_of(self._options).files)
             raise self._broken(
                 f"has other code than when the sweep began: {names} in {self._options.directory} on {platform.node()} "
                 "was changed in the meantime, or that machine has another copy"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainables.contract.user_code import PYTHON_PATH, USER_PATH, user_path
 from trainables.script import guard
 from trainables.script.guard import FIRST, segments, started_at
 
@@ -135,9 +136,13 @@ class ScriptProcess:
 
 def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that a script gets from the worker."""
+    hidden = (*HIDDEN, USER_PATH, PYTHON_PATH)
+    environment = {name: value for name, value in variables.items() if not name.startswith(hidden)}
+    # Not the worker's path: with it, a script would import the worker's packages instead of those of its environment.
+    if path := user_path(variables):
+        environment[PYTHON_PATH] = path
     # Unbuffered, so that metrics arrive when they are printed.
-    kept = {name: value for name, value in variables.items() if not name.startswith(HIDDEN)}
-    return {"PYTHONUNBUFFERED": "1"} | kept
+    return {"PYTHONUNBUFFERED": "1"} | environment
 
 
 class LogReader:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from tests.training_scripts import script_spec, written_space
 from trainables.contract.settings import SettingsError
-from trainables.script.code import code_files, code_hash, knows_code
+from trainables.script.code import code_hash, code_of, unfound_modules
 from trainables.script.options import ScriptOptions
 
 FILES = {
@@ -35,6 +37,31 @@ FILES = {
     "project/unused.py": "",
     "project/package/__init__.py": "",
     "project/package/inner.py": "",
+    "project/enter.sh": 'cd "$(dirname "$0")/nested"; exec python3 below.py "$@"\n',
+    "project/nested/below.py": "",
+    "project/eval.sh": '[ $# -ge 1 ] || exit; CMD="python3 train.py $*"; eval "$CMD"\n',
+    "project/inner.sh": "srun bash -c 'cd . && python3 train.py'; echo `date`\n",
+    "project/here.sh": "export PYTHONPATH=$PWD:$PYTHONPATH\npython3 nested/needs_root.py\n",
+    "project/nested/needs_root.py": "import model\n",
+    "project/near.sh": 'python "$DIR/train.py"\n',
+    "project/beside.sh": "python $(dirname $0)/train.py\n",
+    "project/braces.sh": 'python "${0%/*}/train.py"\n',
+    "project/second.sh": "bash ./run.sh\n",
+    "project/shebang": '#!/usr/bin/env bash\npython train.py "$@"\n',
+    "project/path.sh": "export PYTHONPATH=$PWD/elsewhere:$PYTHONPATH; python -m away\n",
+    "project/elsewhere/away.py": "",
+    "project/scripts/up.sh": 'python "$(dirname "$0")/../train.py"\n',
+    "project/newer.py": "from hidden import (\n  RATE,  # A rate.\n)\nprint 'later syntax'\n",
+    "project/starts.py": "import subprocess, sys\nsubprocess.run([sys.executable, 'train.py', '--x'])\n",
+    "project/shells.py": 'import os\nos.system("bash run.sh > log.txt")\n',
+    "project/installed.py": "import hidden\n",
+    "project/main.jl": 'include("part.jl")\n',
+    "project/part.jl": "",
+    "project/main.js": "const part = require('./part')\n",
+    "project/part.js": "",
+    "project/needs.py": "import far\n",
+    "lib/far/__init__.py": "",
+    "lib/far/below.py": "",
     "lib/other.py": "import near\n",
     "lib/near.py": "",
 }
@@ -46,7 +73,7 @@ COMMANDS = {
     "a package": ("python -um package", {f"package/{name}.py" for name in ("__init__", "__main__", "inner", "near")}),
     "a folder": ("python package settings.yaml", {"package/__main__.py", "package/near.py", "settings.yaml"}),
     "a main file": ("python package/__main__.py", {"package/__main__.py", "package/near.py"}),
-    "no suffix": ("./start", {"./start", "model.py", "start"}),
+    "no suffix": ("./start", {"model.py", "start"}),
     "a name with dots": ("python train.v2.py", {"train.v2.py", "inner/__init__.py", "inner/__main__.py"}),
     "names of our packages": ("python own.py", {"own.py", "orchestrator/__init__.py", "orchestrator/part.py"}),
     "a hiding folder": ("python hiding.py", {"hiding.py", "src/hidden.py"}),
@@ -55,6 +82,24 @@ COMMANDS = {
     "the value of an option": ("python train.py --config=settings.yaml", {"model.py", "settings.yaml", "train.py"}),
     "a module on the path": ("env PYTHONPATH=lib:src python -m hidden", {"src/hidden.py"}),
     "imports on the path": ("env PYTHONPATH=src python seeking.py", {"seeking.py", "src/hidden.py"}),
+    "the syntax of another Python": ("env PYTHONPATH=src python newer.py", {"newer.py", "src/hidden.py"}),
+    "a shell in another folder": ("bash enter.sh", {"enter.sh", "nested/below.py"}),
+    "a command in a variable": ("bash eval.sh", {"eval.sh", "model.py", "train.py"}),
+    "a shell in a shell": ("bash inner.sh", {"inner.sh", "model.py", "train.py"}),
+    "the working directory on the path": ("bash here.sh", {"here.sh", "model.py", "nested/needs_root.py"}),
+    "a variable": ("bash near.sh", {"model.py", "near.sh", "train.py"}),
+    "the folder of a shell script": ("bash beside.sh", {"beside.sh", "model.py", "train.py"}),
+    "braces": ("bash braces.sh", {"braces.sh", "model.py", "train.py"}),
+    "a second shell script": ("bash second.sh", {"model.py", "run.sh", "second.sh", "train.py"}),
+    "a shell script without suffix": ("./shebang", {"model.py", "shebang", "train.py"}),
+    "a path in a shell script": ("bash path.sh", {"elsewhere/away.py", "path.sh"}),
+    "a folder above": ("bash scripts/up.sh", {"model.py", "scripts/up.sh", "train.py"}),
+    "a program that Python starts": ("python starts.py", {"model.py", "starts.py", "train.py"}),
+    "a shell that Python starts": ("python shells.py", {"model.py", "run.sh", "shells.py", "train.py"}),
+    "an installed package": ("python installed.py", {"installed.py", "src/hidden.py"}),
+    "another language": ("julia main.jl", {"main.jl", "part.jl"}),
+    "a name without suffix": ("node main.js", {"main.js", "part.js"}),
+    "an editable package": ("venv/bin/python needs.py", {"needs.py", "../lib/far/__init__.py", "../lib/far/below.py"}),
     "a launcher": ("torchrun --nproc 2 -m train", {"model.py", "train.py"}),
 }
 
@@ -64,6 +109,10 @@ def place(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    packages = tmp_path / "project" / "venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (tmp_path / "project" / "venv" / "pyvenv.cfg").touch()
+    (packages / "__editable__.far-0.pth").write_text(f"{tmp_path / 'lib'}\nimport sys\n")
     return tmp_path
 
 
@@ -78,8 +127,7 @@ def test_the_files_of_a_command_are_hashed(kind: str, in_a_shell: bool, place: P
     text = text.format(root=place)
     script = options(place, *(["bash", "-c", f"exec {text} {{size}}"] if in_a_shell else text.split()))
     files = {name.format(root=place) for name in named}
-    assert set(code_files(script)) == files
-    assert knows_code(script)
+    assert code_of(script) == (sorted(files), "")
     hashes = {code_hash(script)}
     for name in files:
         with (place / "project" / name).open("a") as file:
@@ -88,32 +136,223 @@ def test_the_files_of_a_command_are_hashed(kind: str, in_a_shell: bool, place: P
     assert len(hashes) == 1 + len(files)
 
 
+@pytest.mark.parametrize("name", ["PYTHONPATH", "ORCHESTRATOR_USER_PYTHONPATH"])
+def test_modules_on_the_path_of_the_users_shell_are_hashed(
+    name: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of Ray have another path, and keep the user's in a variable of its own."""
+    monkeypatch.delenv("ORCHESTRATOR_USER_PYTHONPATH", raising=False)  # A test under Ray may have set it.
+    monkeypatch.setenv("PYTHONPATH", str(place / "nowhere"))
+    monkeypatch.setenv(name, f"{'x' * 300}:{place / 'project' / 'elsewhere'}")
+    (place / "lib" / "far" / "go.py").write_text("import away\n")
+    files = code_of(options(place, "python", "go.py", directory="lib/far")).files
+    assert files == ["../../project/elsewhere/away.py", "go.py"]
+
+
+EDITABLE = {
+    "a folder": ("far.pth", "{lib}\nimport sys\n"),
+    "a folder from that of the packages": ("far.pth", "../../../../lib\n"),
+    "a finder of setuptools": (
+        "__editable___far_0_finder.py",
+        "import sys\nMAPPING: dict[str, str] = {{'far': '{lib}/far'}}\n",
+    ),
+}
+ENVIRONMENTS = {
+    "activated": ("../e", "python needs.py", "VIRTUAL_ENV"),
+    "of conda": ("../e", "python needs.py", "CONDA_PREFIX"),
+    "first in PATH": ("../e", "python needs.py", "PATH"),
+    "of a launcher": ("../e", "../e/bin/torchrun needs.py", ""),
+    "named": ("../e", "conda run -p ../e python needs.py", ""),
+    "in a shell script": ("../e", "bash activates.sh", ""),
+    "of the project": ("../.venv", "uv run needs.py", ""),
+}
+
+
+@pytest.mark.parametrize("how", EDITABLE)
+@pytest.mark.parametrize("which", ENVIRONMENTS)
+def test_projects_that_are_installed_to_be_edited_are_hashed(
+    which: str, how: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, command, variable = ENVIRONMENTS[which]
+    (place / "pyproject.toml").touch()
+    (place / "project" / "activates.sh").write_text("source ../e/bin/activate\npython needs.py\n")
+    shutil.rmtree(place / "project" / "venv")
+    environment = (place / "project" / folder).resolve()
+    packages = environment / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").symlink_to(sys.executable)
+    (environment / "pyvenv.cfg").touch()
+    name, text = EDITABLE[how]
+    (packages / name).write_text(text.format(lib=place / "lib"))
+    if variable:
+        monkeypatch.setenv(variable, str(environment / "bin" if variable == "PATH" else environment))
+    script = options(place, *command.split())
+    assert {"needs.py", "../lib/far/__init__.py", "../lib/far/below.py"} <= set(code_of(script).files)
+    assert unfound_modules(script) == []
+
+
+IMPORTS = {
+    "import gone, model": ["gone"],
+    "def f():\n from gone.inner import a\n import lost.part as b": ["gone", "lost"],
+    "import importlib\nimportlib.import_module('gone.part')\nimportlib.import_module('.x', 'package')": ["gone"],
+    "try:\n import gone\nexcept ImportError:\n gone = None": [],
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n import gone": [],
+    "import json, numpy.linalg, model, package.inner, orchestrator\nfrom . import part": [],
+}
+
+
+@pytest.mark.parametrize("text", IMPORTS)
+def test_modules_that_are_found_nowhere_are_named(text: str, place: Path) -> None:
+    (place / "project" / "train.py").write_text(text)
+    script = options(place, "python", "train.py")
+    assert unfound_modules(script) == IMPORTS[text]
+    family = script_spec(
+        place / "space", script={"command": ["python", str(place / "project" / "train.py")], "code": None}
+    ).make_family()
+    warning = (
+        f"The script imports {', '.join(IMPORTS[text])}, found neither near it nor installed. If that code is yours"
+    )
+    assert any(line.startswith(warning) for line in family.warnings([8])) is bool(IMPORTS[text])
+    assert unfound_modules(replace(script, code=("train.py",))) == []
+
+
+def test_a_module_that_is_not_found_is_named_beside_settings_and_folders_of_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "outer" / "project"
+    for name in (
+        "model.yaml",
+        "conf/a.yaml",
+        "tools/near.py",
+        "tools/inner.sh",
+        "lib/package/__init__.py",
+        "lib/ns/a.py",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    imports = "import sys; sys.path.append('lib')\nimport package, ns.a, tools.near, near\n"
+    (folder / "train.py").write_text(imports + "import model, conf, outer, project, inner\n")
+    command = ["python", str(folder / "train.py"), "model.yaml", "conf/a.yaml", "tools/inner.sh", "tools/near.py"]
+    assert unfound_modules(options(tmp_path / "outer", *command)) == ["conf", "inner", "model", "outer", "project"]
+
+
+def test_programs_and_folders_in_other_projects_are_hashed_with_the_projects_around_them(place: Path) -> None:
+    """The script is in another project than the search space, some folders below what it imports."""
+    tool = place / "tool" / "a" / "b" / "c" / "d"
+    tool.mkdir(parents=True)
+    (place / "tool" / "pyproject.toml").touch()
+    (place / "tool" / "common.py").touch()
+    (tool / "go.py").write_text("import common\n")
+    assert code_of(options(place, "python", str(tool / "go.py"))).files == [
+        str(tool / "go.py"),
+        str(place / "tool" / "common.py"),
+    ]
+
+
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", ""])
+def test_packages_of_the_project_around_a_script_are_hashed(mark: str, place: Path) -> None:
+    """The search space lies next to the script, which puts the folder above on Python's search path."""
+    (place / "project" / "scripts" / "go.py").write_text("import package.inner\n")
+    if mark:
+        (place / "project" / mark).mkdir()
+    files = code_of(options(place, "python", "go.py", directory="project/scripts")).files
+    assert ("../package/inner.py" in files) is bool(mark)
+
+
+@pytest.mark.parametrize("text", ["make -C ~/q train\n", "cd ~/q; python3 -c 'import train'\n", "echo 1\n"])
+def test_a_launcher_without_a_known_program_is_warned_about(text: str, place: Path) -> None:
+    (place / "project" / "launch.sh").write_text(text)
+    unknown = "The shell script launch.sh runs no program that was found"
+    assert code_of(options(place, "bash", "launch.sh")) == (["launch.sh"], unknown)
+
+
 def test_modules_next_to_the_target_of_a_link_are_hashed(place: Path) -> None:
     (place / "project" / "linked.py").symlink_to(place / "lib" / "other.py")
-    assert code_files(options(place, "python", "linked.py")) == ["../lib/near.py", "linked.py"]
+    assert code_of(options(place, "python", "linked.py")).files == ["../lib/near.py", "linked.py"]
 
 
 @pytest.mark.parametrize("command", [("python", "-m", "json.tool"), ("true", "{size}"), ("bash", "-c", "cd x; 'y")])
 def test_without_known_code_the_directory_counts_and_a_warning_says_so(command: tuple[str, ...], place: Path) -> None:
     script = options(place, *command)
-    assert not knows_code(script)
-    assert code_files(script) == []
+    assert code_of(script) == ([], "No file of the script is known")
     assert code_hash(script) != code_hash(options(place, *command, directory="lib"))
     family = script_spec(place / "space", script={"command": list(command), "code": None}).make_family()
     assert "No file of the script is known, so its runs are reused even if its code changes." in family.warnings([8])[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("python $WHERE/gone.py", "$WHERE/gone.py"),
+        ("python gone.py", "gone.py"),
+        ("Rscript -e 1; sh a/gone.sh", "a/gone.sh"),
+    ],
+)
+def test_a_shell_script_that_runs_an_unknown_program_is_warned_about(text: str, word: str, place: Path) -> None:
+    (place / "project" / "run.sh").write_text(text)
+    files, unknown = code_of(options(place, "bash", "run.sh"))
+    assert (files, unknown) == (["run.sh"], f"The script names {word}, which was not found")
+    known = ScriptOptions(
+        ("bash", "run.sh"), str(place / "project"), metrics={"step": "s", "accuracy": "a"}, code=("run.sh",)
+    )
+    assert code_of(known).unknown == ""
+
+
+def test_long_words_and_data_in_a_shell_script_take_no_time(place: Path) -> None:
+    text = f"KEY={'a$' * 50_000}\npython train.py\n{'0' * 5_000_000}"
+    (place / "project" / "run.sh").write_text(text)
+    assert code_of(options(place, "bash", "run.sh")).files == ["run.sh"]
+    (place / "project" / "run.sh").write_text(f"KEY={'a' * 20_000}\npython train.py\n")
+    assert code_of(options(place, "bash", "run.sh")).files == ["model.py", "run.sh", "train.py"]
+
+
+def test_files_that_a_shell_script_writes_are_no_code(place: Path) -> None:
+    """A log that grows would stop the sweep that writes it."""
+    for name in ("train.log", "out.txt", "errors", "metrics.json", "plot.py"):
+        (place / "project" / name).write_text("")
+    text = "python --log-dir=logs train.py --log-file metrics.json --out=plot.py > out.txt 2>> errors | tee train.log\n"
+    (place / "project" / "run.sh").write_text(f"# python old.py\n{text}python train.py --model=*.py\n")
+    assert code_of(options(place, "bash", "run.sh")) == (["model.py", "run.sh", "train.py"], "")
+
+
+READ = {
+    "dependencies": ('# /// script\n# dependencies = ["torch==2.3"]\n# ///\n', "2.3", "2.9"),
+    "the interpreter": ("#!/usr/bin/env python3.11\n", "3.11", "3.12"),
+    "a directive": ("# cython: boundscheck=False\n", "False", "True"),
+    "a later syntax": ("x = f\"{'a' f'{\"#\"}'}\" + g(0.5)\n", "0.5", "0.05"),
+}
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_comments_that_a_program_reads_are_hashed(kind: str, place: Path) -> None:
+    text, before, after = READ[kind]
+    hashes = set()
+    for line in (text, text.replace(before, after)):
+        (place / "project" / "train.py").write_text(line)
+        hashes.add(code_hash(options(place, "python", "train.py")))
+    assert len(hashes) == 2
+
+
+def test_a_plain_comment_is_not_hashed_and_data_are_hashed_in_pieces(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = [code_hash(options(place, "python", "train.py", "settings.yaml"))]
+    with (place / "project" / "train.py").open("a") as file:
+        file.write("# Why.\n\n")
+    monkeypatch.setattr("trainables.script.code.PIECE_BYTES", 2)
+    hashes.append(code_hash(options(place, "python", "train.py", "settings.yaml")))
+    assert len(set(hashes)) == 1
+
+
 def test_an_interpreter_is_not_the_code(place: Path) -> None:
-    assert not knows_code(options(place, sys.executable, "-m", "json.tool"))
-    assert not knows_code(options(place, sys.executable, "-c", "import train"))
+    assert code_of(options(place, sys.executable, "-m", "json.tool")).unknown == "No file of the script is known"
+    assert code_of(options(place, sys.executable, "-c", "import train")).unknown == "No file of the script is known"
     (place / "project" / "python3.11").symlink_to(sys.executable)
-    assert not knows_code(options(place, "./python3.11", "-m", "json.tool"))
+    assert code_of(options(place, "./python3.11", "-m", "json.tool")).unknown == "No file of the script is known"
 
 
 def test_a_configuration_file_is_not_the_program(place: Path) -> None:
     script = options(place, "env", "PYTHONPATH=src", "python", "-m", "elsewhere", "settings.yaml")
-    assert code_files(script) == ["settings.yaml"]
-    assert not knows_code(script)
+    assert code_of(script) == (["settings.yaml"], "No file of the script is known")
 
 
 def test_data_outside_the_directory_are_not_code(place: Path) -> None:
@@ -121,7 +360,7 @@ def test_data_outside_the_directory_are_not_code(place: Path) -> None:
     (place / "data.bin").write_bytes(b"\0")
     (place / "config.toml").write_text("rate = 1\n")
     names = [str(place / name) for name in ("data.txt", "data.bin", "config.toml")]
-    assert code_files(options(place, "python", "train.py", *names)) == [names[2], "model.py", "train.py"]
+    assert code_of(options(place, "python", "train.py", *names)).files == [names[2], "model.py", "train.py"]
 
 
 def test_two_projects_with_equal_commands_have_different_keys(place: Path) -> None:
@@ -153,5 +392,5 @@ def test_a_package_with_too_many_modules_is_refused(place: Path, monkeypatch: py
     monkeypatch.setattr("trainables.contract.user_modules.MOST_MODULES", 1)
     (place / "project" / "train.py").write_text("import package\n")
     with pytest.raises(SettingsError, match="has more than 1 modules"):
-        code_files(options(place, "python", "train.py"))
+        code_of(options(place, "python", "train.py"))
     written_space(place / "space")

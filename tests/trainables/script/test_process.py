@@ -16,7 +16,7 @@ import pytest
 from tests.waiting import wait_for
 from trainables.script import guard
 from trainables.script.guard import SEGMENT_BYTES
-from trainables.script.process import FileReader, LogReader, ScriptExit, ScriptProcess, TruncatedText
+from trainables.script.process import FileReader, LogReader, ScriptExit, ScriptProcess, TruncatedText, own_environment
 
 PRINTS_AND_WAITS = "import time; print('here'); time.sleep(60)"
 IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here'); time.sleep(60)"
@@ -73,6 +73,15 @@ def lines_of(folder: Path) -> list[str | None]:
 
 def is_alive(process: int) -> bool:
     return bool(guard.started_at(process))
+
+
+@pytest.mark.parametrize("own", ["/home/ann/lib", ""])
+def test_a_script_has_the_search_path_of_the_users_shell(own: str) -> None:
+    """A worker of Ray has Orchestrator's packages on its path."""
+    given = {"PYTHONPATH": "/orchestrator", "ORCHESTRATOR_USER_PYTHONPATH": own, "RAY_X": "1", "HOME": "/home/ann"}
+    expected = {"PYTHONUNBUFFERED": "1", "HOME": "/home/ann"} | ({"PYTHONPATH": own} if own else {})
+    assert own_environment(given) == expected
+    assert own_environment({"PYTHONPATH": "/mine"})["PYTHONPATH"] == "/mine"
 
 
 def test_output_environment_and_exit_code(tmp_path: Path) -> None:

@@ -26,6 +26,15 @@ from trainables.script.family import ScriptFamily
 from trainables.script.learner import ScriptError, ScriptLearner
 
 
+@pytest.mark.parametrize(("floor", "is_said"), [(None, True), (0.1, False), (0.0, False)])
+def test_a_missing_floor_is_said(floor: float | None, is_said: bool, tmp_path: Path) -> None:
+    family = script_spec(tmp_path, floor=floor).make_family()
+    warnings = [warning for warning in family.warnings([16]) if "`floor`" in warning]
+    assert [warning.partition(", so ")[0] for warning in warnings] == [
+        "The search space does not give `floor`, the accuracy of the best constant answer"
+    ] * is_said
+
+
 def run_of(spec: SweepSpec, size: int = 16, seed: int = 0, mix: str = "add") -> tuple[ScriptFamily, RunConfig]:
     family = spec.make_family()
     assert isinstance(family, ScriptFamily)
