@@ -18,15 +18,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from orchestrator.history.foreign_time import NOT_READ, ForeignTime
 from orchestrator.history.journal import Asked, Ended, read_journal
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_text
 from orchestrator.space import strict_yaml
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.written_spec import MOST_LOOKS
+from orchestrator.system.text import first_of
 from orchestrator.transition.evidence import Block
 
 log = logging.getLogger(__name__)
@@ -35,6 +39,8 @@ RULES = ("search.method", "search.error", "search.learned")
 """Keys of a specification that define the test of a comparison and that every continuation keeps."""
 TEST = ("sizes", "seed", "seeds", *RULES)
 """Keys of a specification that define the test of a comparison. Its limits and its aim only decide when it stops."""
+MOST_BLOCKS_COMPARED = 100_000_000
+"""Maximum number of comparisons of pairs of earlier sweeps. A quarter of them took 1.7 s."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +89,22 @@ def count_earlier_looks(spec: SweepSpec, home: Home) -> dict[str, EarlierLooks]:
     """
     baselines = {mix.name: spec.baseline_of(mix).name for mix in spec.mixes if mix != spec.baseline_of(mix)}
     earlier: dict[str, list[_EarlierSweep]] = {}
+    limit = ForeignTime(home)
+    unread: list[str] = []
     for sweep_id in reversed(home.sweep_ids()) if baselines else ():
         try:
-            shared = _shared(spec, home, sweep_id, baselines)
+            shared = limit.read(sweep_id, partial(_shared, spec, home, sweep_id, baselines))
         except (OSError, ValueError) as error:
             log.warning(f"{sweep_id} cannot be read ({error}), so its analyses of these runs are not counted")
+            continue
+        if isinstance(shared, UnreadableError):
+            unread.append(sweep_id)
             continue
         for mix, blocks in shared.items():
             if (sweep := _read(spec, home, sweep_id, mix, blocks)) is not None:
                 earlier.setdefault(mix, []).append(sweep)
+    if unread:
+        log.warning(f"Analyses of these runs by {first_of(unread)} are not counted. {NOT_READ}")
     test = _test_of(spec.to_dict())
     looks = {mix: _count(sweeps, test) for mix, sweeps in earlier.items()}
     return {mix: own for mix, own in looks.items() if own.count}
@@ -102,12 +115,15 @@ def _count(earlier: Sequence[_EarlierSweep], test: tuple[Any, ...]) -> EarlierLo
         # The new sweep repeats this test, so later analyses do not change its odds.
         if sweep.test == test and sweep.is_own:
             return EarlierLooks(sweep.looks, tuple(other.sweep_id for other in earlier[:index]))
-    # A test that a later sweep continued is still one test.
-    tests = [
-        sweep
-        for index, sweep in enumerate(earlier)
-        if not any(later.continues(sweep) for later in earlier[index + 1 :])
-    ]
+    tests = list(earlier)
+    # Archives may have thousands of sweeps. Then each counts, which favors no answer.
+    if len(earlier) * sum(len(sweep.blocks) for sweep in earlier) <= MOST_BLOCKS_COMPARED:
+        # A test that a later sweep continued is still one test.
+        tests = [
+            sweep
+            for index, sweep in enumerate(earlier)
+            if not any(later.continues(sweep) for later in earlier[index + 1 :])
+        ]
     return EarlierLooks(min(len(tests), MOST_LOOKS), tuple(sweep.sweep_id for sweep in tests))
 
 
@@ -136,6 +152,8 @@ def _read(spec: SweepSpec, home: Home, sweep_id: str, mix: str, blocks: tuple[Bl
     try:
         data: Any = strict_yaml.read(read_text(home.sweep(sweep_id).spec, MOST_SPACE_BYTES), sweep_id).data
     except (OSError, ValueError):
+        return _EarlierSweep(sweep_id, blocks, None, 0)
+    if not isinstance(data, Mapping):
         return _EarlierSweep(sweep_id, blocks, None, 0)
     values = flatten(data)
     if values.get("target") != spec.target:

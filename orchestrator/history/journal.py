@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.directories import IMPORTED_MARK, SweepDirectory
 from orchestrator.home.foreign_files import (
     MOST_JOURNAL_BYTES,
     checked_key,
@@ -33,7 +33,9 @@ from orchestrator.home.safe_writing import open_plain, own_file
 from orchestrator.jobs.state import State
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
+from orchestrator.space.sizes import LARGEST_SEED, LARGEST_SIZE
 from orchestrator.system.errors import exception_line
+from orchestrator.system.files import is_file
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
 
@@ -44,6 +46,12 @@ MOST_BLOCKS = 50_000
 """Pairs of a sweep that are read: as many as the largest grid has."""
 MOST_LINES = 200_000
 """Maximum number of lines of a journal that are read. The largest grid has 150,000: a line for each pair and run."""
+MOST_BLOCKS_READ = 2 * MOST_BLOCKS
+"""Pairs of a journal that are read, repeated ones included."""
+MOST_FAILED_POINTS = 100_000
+"""Points of the learning curves of all failed runs of a journal that are read. This version writes none."""
+MOST_FOREIGN_VALUES = 500_000
+"""Values of an imported sweep's journal that are read, counted by commas. Its author may have filled it with others."""
 MOST_DAMAGE_MESSAGES = 20
 """Damaged lines that have a message each."""
 CHECKSUM = b',"crc":"'
@@ -65,6 +73,7 @@ class Begun:
         schema: Version of the sweep's files.
         source: Hash of the family's source. Empty for a built-in family.
         version: The family's version.
+        nearby: Hash of the programs in the project of a script that does not list its code. Empty for others.
     """
 
     created: str
@@ -73,6 +82,7 @@ class Begun:
     schema: int = JOURNAL_SCHEMA
     source: str = ""
     version: int = 0
+    nearby: str = ""
 
     @property
     def at(self) -> str:
@@ -242,19 +252,25 @@ class Journal(io.FileIO):
 def read_journal(path: Path) -> Iterator[JournalEntry | str]:
     """Yield the lines of a journal, except an incomplete last line: an entry, or a message for a damaged line.
 
-    At most :data:`MOST_LINES` lines are read, and at most :data:`MOST_DAMAGE_MESSAGES` messages are about one line.
+    Reading ends at a limit of lines, pairs or points of failed runs, and of values if the sweep was imported. At most
+    :data:`MOST_DAMAGE_MESSAGES` messages are about one line.
     """
-    damaged = 0
+    damaged = values = blocks = points = 0
+    most_values = MOST_FOREIGN_VALUES if is_file(path.with_name(IMPORTED_MARK)) else math.inf
     for number, line in enumerate(_limited_lines(path), start=1):
-        if number > MOST_LINES:
-            yield f"{path} has more than {MOST_LINES:,} lines; the others are ignored"
+        values += line.count(b",")
+        if number > MOST_LINES or values > most_values or blocks > MOST_BLOCKS_READ or points > MOST_FAILED_POINTS:
+            yield f"{path} is too long for a sweep: line {number} and everything after it are ignored"
             break
         body, _, checksum = line.rpartition(CHECKSUM)
         # One damaged line must not hide the others, so its error becomes a message.
         try:
             if checksum != b'%08x"}' % zlib.crc32(body):
                 raise ValueError("its checksum does not match its content")
-            yield _from_json(parse_json(body + b"}"))
+            entry = _from_json(parse_json(body + b"}"))
+            blocks += len(entry.blocks) if isinstance(entry, Asked) else 0
+            points += len(entry.failure.curve) if isinstance(entry, Ended) and entry.failure else 0
+            yield entry
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             damaged += 1
             if damaged <= MOST_DAMAGE_MESSAGES:
@@ -300,7 +316,7 @@ def read_request(values: Mapping[str, Any]) -> Request:
     """Return a request from the values in a file. Raises ``ValueError`` or ``TypeError`` if they do not have the types
     of its fields."""
     checked = typed(Request, asdict(Request.from_json(values)))
-    if checked.size < 1 or checked.seed < 0 or checked.phase < 0:
+    if not 1 <= checked.size <= LARGEST_SIZE or not 0 <= checked.seed <= LARGEST_SEED or checked.phase < 0:
         raise ValueError(f"{checked} is not a run")
     return checked
 
@@ -326,11 +342,17 @@ def to_line(entry: JournalEntry) -> bytes:
 def _from_json(values: dict[str, Any]) -> JournalEntry:
     kind = values.pop("kind")
     if kind == "ended":
+        if len(values.get("outcome", {}).get("curve", ())) > MOST_FAILED_POINTS:
+            raise ValueError("a failed run has a long learning curve")
         failure = checked_outcome(values["outcome"]) if "outcome" in values else None
+        if failure is not None and failure.status is not Status.FAILED:
+            raise ValueError("only a failed run has its outcome in the journal")
         request = read_request(values["request"])
         origin = checked_name(values["reused_from"]) if values["reused_from"] else ""
         return Ended(checked_key(values["key"]), request, failure, origin, checked_moment(values["at"]))
     if kind == "asked":
+        if len(values["blocks"]) > MOST_BLOCKS:
+            raise ValueError(f"it has {len(values['blocks']):,} pairs; at most {MOST_BLOCKS:,} are allowed")
         blocks = (typed(Block, asdict(Block(*block))) for block in values["blocks"])
         return Asked(tuple(blocks), checked_moment(values["at"]))
     if kind in PLAIN_ENTRIES:

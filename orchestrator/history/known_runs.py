@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import lru_cache
 
-from orchestrator.history.journal import Ended, JournalEntry, Memory, memory_of, read_journal
+from orchestrator.history.journal import (
+    MOST_DAMAGE_MESSAGES,
+    Ended,
+    JournalEntry,
+    Memory,
+    memory_of,
+    read_journal,
+)
 from orchestrator.history.sweeps import Sweep
+from orchestrator.home.directories import SweepDirectory
+from orchestrator.home.ownership import is_foreign
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
 from orchestrator.space.runs import Run
+from orchestrator.system.reading_time import check_reading_time, reading_limited
 from trainables.base import Status
+
+MOST_REQUESTS = 2
+"""Requests of an imported sweep that one run may answer. Two mixes may have the same tasks under different names."""
+
+
+def is_of_others(files: SweepDirectory) -> bool:
+    """Return True for a sweep that another user may have written."""
+    return files.is_imported or is_foreign(files.home.root)
 
 
 def recall_sweep(sweep: Sweep) -> Memory:
@@ -21,17 +41,24 @@ def recall_sweep(sweep: Sweep) -> Memory:
     Entries that do not fit the specification are omitted. ``damaged`` has a message for each of them, and for damaged
     lines and runs.
     """
+    with reading_limited(is_of_others(sweep.files)):
+        return _recalled(sweep, list(read_journal(sweep.files.journal)))
+
+
+def _recalled(sweep: Sweep, lines: Sequence[JournalEntry | str]) -> Memory:
     files = sweep.files
-    lines = list(read_journal(files.journal))
     memory = memory_of(files, lines)
+    read = lru_cache(maxsize=None)(read_run)  # Many lines of a forged journal may name one run with a long curve.
     damaged = list(memory.damaged)
     misfits: list[str] = []
     lost: list[str] = []
     runs: list[Run] = []
     is_imported = files.is_imported
+    requests = Counter[str]()
     for line in _last_of_each_run(lines):
         directory = files.home.runs / line.key
-        outcome = line.failure or read_run(directory)
+        check_reading_time()
+        outcome = line.failure or read(directory)
         if isinstance(outcome, str):
             damaged.append(f"{directory} is damaged ({outcome}), so the run is ignored")
             lost.append(line.key)
@@ -39,6 +66,9 @@ def recall_sweep(sweep: Sweep) -> Memory:
         try:
             # If the whole sweep is imported, so are its runs, and the journal says more. A failed run has no directory.
             origin = line.trained_for if is_imported or line.failure else _origin(sweep, line)
+            requests[line.key] += 1
+            if is_imported and requests[line.key] > MOST_REQUESTS:
+                raise ValueError(f"it answers more than {MOST_REQUESTS} requests")
             run = sweep.run(line.key, line.request, outcome, origin, line.at)
             _check_tasks_of(run)
         # The family decides what it raises for a request that it does not understand.
@@ -57,9 +87,15 @@ def recall_sweep(sweep: Sweep) -> Memory:
         ended=tuple(run for run in runs if run.request.until is None),
         trials=tuple(run for run in runs if run.request.until is not None),
         blocks=blocks,
-        damaged=(*damaged, *misfits),
+        damaged=(*damaged, *misfits[:MOST_DAMAGE_MESSAGES], *_rest_of(misfits, files)),
         lost=tuple(lost),
     )
+
+
+def _rest_of(misfits: Sequence[str], files: SweepDirectory) -> list[str]:
+    """Return a message about the runs that have no message of their own."""
+    more = len(misfits) - MOST_DAMAGE_MESSAGES
+    return [f"{files.journal}: {more:,} more runs do not fit the sweep, and are ignored"] if more > 0 else []
 
 
 def _origin(sweep: Sweep, line: Ended) -> str:

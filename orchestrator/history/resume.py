@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
+from orchestrator.history.foreign_time import NOT_READ, ForeignTime
 from orchestrator.history.journal import Ended, Journal, Memory, recall
 from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.other_code import has_other_keys
@@ -16,6 +18,7 @@ from orchestrator.space.differences import SCRIPT_CODE, differences, differences
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
+from orchestrator.system.text import first_of
 from trainables.base import Status
 
 log = logging.getLogger(__name__)
@@ -32,10 +35,15 @@ def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
     """
     closest = ""
     same: dict[tuple[bool, bool], Sweep] = {}
-    for sweep in _of_space(spec, home):
+    limit = ForeignTime(home)
+    for sweep in _of_space(spec, home, limit):
         different = differences(spec, sweep.spec)
         is_imported = sweep.files.is_imported
-        is_answered = recall(sweep.files).answered
+        memory = limit.read(sweep.id, partial(recall, sweep.files))
+        if isinstance(memory, UnreadableError):
+            log.info(f"skipped: {memory}")
+            continue
+        is_answered = memory.answered
         if different:
             differs = f" The newest, {sweep.id}, differs in {differences_text(different)}."
             closest = closest or ("" if is_answered else differs)
@@ -60,7 +68,7 @@ def newest_sweep(spec: SweepSpec, home: Home) -> Sweep | None:
     Skip and log newer sweeps that came with an archive, because their answers may be another user's, and sweeps of
     another version of the family, whose runs have other keys.
     """
-    for sweep in _of_space(spec, home):
+    for sweep in _of_space(spec, home, ForeignTime(home)):
         if differences(spec, sweep.spec):
             continue
         if sweep.files.is_imported:
@@ -89,16 +97,22 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
         )
 
 
-def _of_space(spec: SweepSpec, home: Home) -> Iterator[Sweep]:
+def _of_space(spec: SweepSpec, home: Home, limit: ForeignTime) -> Iterator[Sweep]:
+    unread: list[str] = []
     for sweep_id in home.sweep_ids():
-        if sweep_id.startswith(f"{spec.name}-"):
-            try:
-                sweep = load_sweep(home, sweep_id)
-            except UnreadableError as error:
-                log.info(f"skipped: {error}")
-                continue
-            if (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
-                yield sweep
+        if not sweep_id.startswith(f"{spec.name}-"):
+            continue
+        try:
+            sweep = limit.read(sweep_id, partial(load_sweep, home, sweep_id))
+        except UnreadableError as error:
+            log.info(f"skipped: {error}")
+            continue
+        if isinstance(sweep, UnreadableError):
+            unread.append(sweep_id)
+        elif (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
+            yield sweep
+    if unread:
+        log.info(f"skipped: {first_of(unread)}. {NOT_READ}")
 
 
 def whole_runs(sweep: Sweep) -> Memory:

@@ -53,6 +53,7 @@ class Sweep:
         environment: Versions, git state and hardware at the start, as JSON values.
         source: Hash of the family's source at the start. Empty if unknown.
         version: Version of the family at the start, or 0 if unknown.
+        nearby: Hash of the programs in the project of a script at the start. Empty if unknown.
     """
 
     files: SweepDirectory
@@ -61,6 +62,7 @@ class Sweep:
     environment: dict[str, Any]
     source: str = ""
     version: int = 0
+    nearby: str = ""
 
     @property
     def id(self) -> str:
@@ -90,6 +92,7 @@ class Sweep:
             accepts_other_code=spec.code == "warn",
             probes=spec.probes,
             resources=spec.resources,
+            nearby=self.nearby,
         )
 
     def run(self, key: str, request: Request, outcome: Outcome, trained_for: str = "", at: str = "") -> Run:
@@ -119,6 +122,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
             spec.folder,
             source=spec.source,
             version=spec.family_class.version,
+            nearby=spec.family_source.hash_nearby(),
         )
         with Journal(files.journal) as journal:
             journal.append(begun)
@@ -126,7 +130,7 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
         # The disk is full, for example. A directory without a first line would be listed as a damaged sweep.
         remove_tree(files.directory)
         raise
-    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version, begun.nearby)
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
@@ -161,8 +165,14 @@ class UnreadableError(SweepError):
             self.is_imported = files.is_imported
             if is_file(written := files.directory / REPORT_FILE):
                 self.report = written
-        remedy = f"Its answer is in {self.report}." if self.report else remedy
-        super().__init__(" ".join(filter(None, (f"{self.id} cannot be read: {why.rstrip('.')}.", remedy))))
+        if self.report:  # A browser would run the scripts of an imported report.
+            remedy = "`ui` shows its author's report." if self.is_imported else f"Its answer is in {self.report}."
+        super().__init__(" ".join(filter(None, (f"{self.record_id} cannot be read: {why.rstrip('.')}.", remedy))))
+
+    @property
+    def record_id(self) -> str:
+        """The sweep's id, with a remark if the sweep came with an archive."""
+        return f"{self.id} {IMPORTED}" if self.is_imported else self.id
 
     @classmethod
     def of(cls, files: SweepDirectory, error: OSError) -> UnreadableError:
@@ -212,4 +222,4 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
     # Not text, not YAML, or rejected by the family, whose arithmetic may fail for values that no check foresaw.
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise UnreadableError(files, f"{files.spec} cannot be used: {error}") from error
-    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version)
+    return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version, begun.nearby)

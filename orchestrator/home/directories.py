@@ -30,7 +30,7 @@ from pathlib import Path
 from orchestrator.home.foreign_files import SWEEP_NAME_PATTERN, open_file, parse_json, whole_lines
 from orchestrator.home.safe_writing import open_to_append, own_path
 from orchestrator.system.errors import UserError
-from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file
+from orchestrator.system.files import entries, is_directory, is_file, locked, remove_file, replace_whole
 from orchestrator.system.machine_errors import is_damage
 from orchestrator.system.mounts import mount_points_below
 
@@ -112,6 +112,11 @@ class SweepDirectory:
     def is_imported(self) -> bool:
         """True for a sweep that came with an archive, or was continued from one."""
         return is_file(self.imported)
+
+    def note_own_part(self) -> None:
+        """Note that an imported sweep also has runs, checkpoints or pairs of this user. An archive replaces it only if
+        the user says that the archive is their own."""
+        replace_whole(self.imported, b"0")  # None of the lines in its journal counts as imported.
 
     def check_free(self) -> None:
         """Raise :class:`UserError` if a process holds the sweep's lock."""

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pydantic import ValidationError
 
+from orchestrator.system.reading_time import check_reading_time
 from orchestrator.system.typed import from_plain
 
 T = TypeVar("T")
@@ -129,6 +130,7 @@ def read_json(path: Path) -> Any:
 
 def parse_json(text: bytes) -> Any:
     """Return the values of a JSON text. Raises ``ValueError`` if it is not JSON, or if it may have too many values."""
+    check_reading_time()
     if (values := sum(text.count(mark) for mark in (b",", b"[", b"{"))) > MOST_JSON_VALUES:
         raise ValueError(f"it has {values:,} values, too many")
     try:

@@ -86,6 +86,14 @@ def _has_content(path: Path) -> bool:
     return next(os.scandir(path), None) is not None
 
 
+def is_foreign(root: Path) -> bool:
+    """Return True if a home does not count as this user's own, or if that is unknown."""
+    try:
+        return bool(why_foreign(root))
+    except OSError:
+        return True
+
+
 def why_foreign(root: Path) -> str:
     """Return why a home does not count as this user's own. Return an empty string if it does.
 

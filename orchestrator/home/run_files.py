@@ -51,12 +51,15 @@ class Origin:
     Attributes:
         sweep: Id of the sweep that the run was trained for. Empty if it is unknown.
         ended: When the run ended (ISO 8601, UTC).
-        source: Hash of the family's source. Empty for a family of this project, and for runs of earlier versions.
+        source: Hash of the family's source or, for a family of this project, of this project's code for training. Empty
+            for runs of earlier versions.
+        nearby: Hash of the programs next to a script that does not list its code.
     """
 
     sweep: str
     ended: str
     source: str = ""
+    nearby: str = ""
 
 
 def read_origin(directory: Path) -> Origin | None:
@@ -66,14 +69,15 @@ def read_origin(directory: Path) -> Origin | None:
         checked_moment(origin.ended)
         sweep = checked_key(origin.sweep, "sweep") if origin.sweep else ""
         source = checked_key(origin.source, "hash") if origin.source else ""
-        return Origin(sweep, origin.ended, source)
+        nearby = checked_key(origin.nearby, "hash") if origin.nearby else ""
+        return Origin(sweep, origin.ended, source, nearby)
     except (OSError, ValueError):
         return None
 
 
-def write_origin(directory: Path, sweep_id: str, source: str = "") -> None:
-    """Record that a run was trained for this sweep, by a family with this source, and ended now."""
-    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"), source)
+def write_origin(directory: Path, sweep_id: str, source: str = "", nearby: str = "") -> None:
+    """Record that a run was trained for this sweep, by a family with this source and files near it, and ended now."""
+    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"), source, nearby)
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 
@@ -142,12 +146,14 @@ class ProbeResult:
         version: Version of the probe.
         numbers: The measured numbers by name.
         error: Traceback of the probe. Empty if it succeeded.
+        source: Hash of the probe's code, empty for a built-in probe.
     """
 
     name: str
     version: int
     numbers: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
+    source: str = ""
 
     @property
     def reason(self) -> str:
@@ -252,6 +258,18 @@ def read_weights(directory: Path) -> dict[str, NDArray[Any]]:
 
 
 def is_due(probe: Probe, directory: Path) -> bool:
-    """Return True if a run lacks a successful result of this version of a probe."""
+    """Return True if a run lacks a successful result of this version of a probe, with its present code."""
     result = read_results(directory).get(probe.name)
-    return result is None or result.version != probe.version or bool(result.error)
+    return result is None or bool(result.error) or _is_of_other_code(result, probe)
+
+
+def is_outdated(probe: Probe, directory: Path) -> bool:
+    """Return True if a run lacks a result of this version of a probe, with its present code. A failed result counts."""
+    result = read_results(directory).get(probe.name)
+    return result is None or _is_of_other_code(result, probe)
+
+
+def _is_of_other_code(result: ProbeResult, probe: Probe) -> bool:
+    """Return True if another version or other code of a probe made a result. Code without a hash is unknown, and counts
+    as equal."""
+    return result.version != probe.version or result.source not in ("", probe.source)

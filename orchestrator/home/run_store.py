@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,11 +60,13 @@ class RunStore:
         home: The home.
         sweep_id: Id of the sweep that uses the store, or an empty string for any other reader.
         source: Hash of the family's source, which is stored with each new run.
+        hash_nearby: Function that returns the hash of the programs next to a script, which is stored, too.
     """
 
     home: Home
     sweep_id: str = ""
     source: str = ""
+    hash_nearby: Callable[[], str] = str
 
     def directory(self, key: str) -> Path:
         """Return the directory of a run, which may not exist."""
@@ -97,7 +99,8 @@ class RunStore:
         return None
 
     def put(self, key: str, outcome: Outcome, files: Mapping[str, bytes], *, donor: str = "") -> Outcome:
-        """Store a run that ended, unless another sweep has stored it first. Return the stored outcome.
+        """Store a run that ended, unless another sweep has stored it first. Return the stored outcome. A run of an
+        archive that was imported in the meantime is replaced.
 
         If its initial weights or this sweep's checkpoints came with an archive, another user may have trained a part of
         the run. Then it is marked as imported.
@@ -109,12 +112,16 @@ class RunStore:
             donor: Key of the run whose weights it started from, or an empty string.
         """
         is_imported = self.home.sweep(self.sweep_id).is_imported or (donor != "" and self.is_imported(donor))
+        if not is_imported and self.is_imported(key) and not self._marked_by(key):
+            log.warning(f"run {key} was imported while it trained here: the run that was trained here is kept")
+            with self.locked():
+                self.delete(key)
         with whole_directory(self.directory(key)) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
                 (directory / name).write_bytes(content)
             # In the same directory, so that a run and its origin appear at the same moment.
-            write_origin(directory, self.sweep_id, self.source)
+            write_origin(directory, self.sweep_id, self.source, self.hash_nearby())
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
             seal(directory)
             if is_imported:
@@ -203,18 +210,20 @@ class RunStore:
         """Return the keys of runs that only this sweep trains or names in its journal, including tuning runs."""
         in_own: set[bytes] = set()
         in_others: set[bytes] = set()
+        stored = {key.encode() for key in self.stored_keys()}
         # An error while reading a journal must not be caught: the journal's runs would look unused and be deleted.
         for sweep_id in self.home.sweep_ids():
-            words = in_own if sweep_id == self.sweep_id else in_others
-            words.update(_words(self.home.sweep(sweep_id).journal))
+            named = in_own if sweep_id == self.sweep_id else in_others
+            named |= _named_in(self.home.sweep(sweep_id).journal, stored)
         # Words are compared instead of entries, because a damaged line may name a run that its sweep still needs.
-        unshared = [key for key in self.stored_keys() if key.encode() not in in_others]
+        unshared = sorted(key.decode() for key in stored - in_others)
         return [key for key in unshared if self._is_own(key, in_own) and not self._is_training(key)]
 
     def _is_own(self, key: str, named: AbstractSet[bytes]) -> bool:
         """Return True if this sweep's journal contains a run's key, or if the run was trained for this sweep."""
         if key.encode() in named:
-            return True
+            # The author of an imported journal may have named runs that this home trained.
+            return self.is_imported(key) or not self.home.sweep(self.sweep_id).is_imported
         origin = read_origin(self.directory(key))
         return origin is not None and origin.sweep == self.sweep_id
 
@@ -233,13 +242,15 @@ class RunStore:
         return claim if SWEEP_NAME_PATTERN.fullmatch(claim) else ""
 
 
-def _words(journal: Path) -> set[bytes]:
-    """Return the words in the lines of a journal, even in damaged lines. A link, pipe or device has no words.
+def _named_in(journal: Path, keys: AbstractSet[bytes]) -> set[bytes]:
+    """Return the keys that lines of a journal name, even damaged lines. A link, pipe or device names none.
 
-    They contain every key that the journal names, because a key is a word, or words joined by ``.`` and ``-``.
+    A key is a word, or words joined by ``.`` and ``-``.
     """
     try:
-        text = b"\n".join(whole_lines(journal))
+        lines = whole_lines(journal)
     except ValueError:
         return set()
-    return {*KEY_WORD.findall(text), *JOINED_KEY_WORDS.findall(text)}
+    # Not all words at once: a journal from an archive may have millions.
+    words = (match[0] for line in lines for pattern in (KEY_WORD, JOINED_KEY_WORDS) for match in pattern.finditer(line))
+    return {word for word in words if word in keys}

@@ -34,14 +34,15 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, list_flaw, own_list, read_list
 from orchestrator.system.permissions import closing_text, exchange_text, who_can_write_text, writable_by_others
-from trainables.contract.finder import PRODUCT, is_installed, module_file
+from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, module_file
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_code import PROGRAM, import_from, offer
+from trainables.contract.user_code import import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
 from trainables.families import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN as PROBES
-from trainables.script.code import code_files, is_program
+from trainables.script.code import code_of
 from trainables.script.options import ScriptOptions
+from trainables.script.program_text import is_program
 
 MODULE = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){0,15}")
 """Pattern of a module's dotted name."""
@@ -215,7 +216,7 @@ def _programs(directory: Path, script: Mapping[str, Any]) -> list[Path]:
     words = (str(word) for option in ("command", "resume") for word in script.get(option) or ())
     # Only the words decide. The files under `code:` are those that are hashed, not those that run.
     options = ScriptOptions(command=tuple(words), directory=str(directory), metrics=ANY_METRICS)
-    return [path for path in (directory / name for name in code_files(options)) if is_program(path)]
+    return [path for path in (directory / name for name in code_of(options).files) if is_program(path)]
 
 
 def _exchange_text(place: Path) -> str:
@@ -298,7 +299,9 @@ def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
             _import(module, home.resolve(), folder)
         except UntrustedCodeError as error:
             raise UntrustedCodeError(f"{name!r} cannot be imported: {error}") from error
-        except (Exception, SystemExit) as error:  # The user's module may raise anything on import.
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # A module may raise anything, such as SystemExit, or pytest's Skipped.
             raise UntrustedCodeError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 

@@ -21,6 +21,8 @@ class UserError(SweepError, ValueError):
     exit_code = 2
 
 
+LONGEST_ERROR = 20_000
+"""Characters of the error of a failed run or probe that are kept."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|)")
 """Pattern of the line of a traceback that names the exception."""
 
@@ -38,3 +40,12 @@ def exception_line(text: str) -> str:
     ]
     with_message = [line for line in after_frames if ": " in line]
     return next(iter([*reversed(with_message or after_frames), *lines[-1:]]), "")
+
+
+def shortened_error(error: str) -> str:
+    """Return an error without its middle if it is long. A message may contain a whole batch, and every listing would
+    read it again."""
+    if len(error) <= LONGEST_ERROR:
+        return error
+    half = LONGEST_ERROR // 2
+    return f"{error[:half]}\n... ({len(error) - 2 * half:,} characters) ...\n{error[-half:]}"

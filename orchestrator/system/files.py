@@ -188,8 +188,8 @@ def replace_whole(path: Path, content: str | bytes) -> None:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file that the user has named atomically. A device, such as ``/dev/stdout``, is written in place.
 
-    A link of this user or of root is kept, and its target is replaced. Raises ``OSError`` with the path, also if the
-    path contains another user's link, whenever it was made.
+    A link of this user or of root is kept, and its target is replaced. Raises ``OSError`` with the path, also if it is
+    another user's pipe or device, or contains another user's link, whenever it was made.
     """
     if not hasattr(os, "O_PATH"):  # Only Linux can open a link itself.
         write_by_path(path, content)
@@ -206,6 +206,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
                     raise PermissionError(errno.EPERM, "It is a link of another user, which is not followed", str(path))
                 path = path.parent / os.readlink("", dir_fd=entry)
                 continue
+            if not in_proc and is_of_another(status):  # What is written into a pipe, its owner reads.
+                raise PermissionError(errno.EPERM, "It is a pipe or device of another user", str(path))
             device = path.name if in_proc else DESCRIPTORS / str(entry)
             flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_TRUNC if in_proc else 0)
             with open(os.open(device, flags, dir_fd=parent), "wb") as file:
@@ -325,8 +327,9 @@ def _remove_opened(name: str, opened: int, parent: int) -> None:
 
 
 @contextmanager
-def whole_directory(path: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays.
+def whole_directory(path: Path, *, must_be_new: bool = False) -> Iterator[Path]:
+    """Yield a directory to fill, which is flushed and renamed to ``path`` on success. An existing ``path`` stays. With
+    ``must_be_new``, raise ``OSError`` if there is one.
 
     It is made in a :func:`hidden_directory`. The yielded path leads through a descriptor of the hidden directory, so
     files are written there even if another user replaces it by a link in the meantime.
@@ -338,7 +341,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
         try:
             os.rename(FILLED_DIRECTORY, path.name, src_dir_fd=hidden.descriptor, dst_dir_fd=hidden.parent)
         except OSError:
-            if not is_directory(path):  # Otherwise another process was first, and its directory stays.
+            if must_be_new or not is_directory(path):  # Otherwise another process was first, and its directory stays.
                 raise
         with opened_directory(".", hidden.parent) as directory:
             os.fsync(directory)

@@ -35,7 +35,8 @@ def places_of_others(path: Path, *, teams: bool = True) -> Iterator[Path]:
         is_open = status.st_mode & 0o002
         is_open |= teams and status.st_mode & 0o020 and not is_private_group(status.st_gid)
         is_open |= lists_others(place, groups=teams)
-        is_safe = status.st_mode & stat.S_ISVTX and below is not None and below.st_uid in (0, os.getuid())
+        is_sticky = status.st_mode & stat.S_ISVTX and not is_of_another(status)
+        is_safe = is_sticky and below is not None and below.st_uid in (0, os.getuid())
         if (is_open and not is_safe) or (teams and is_of_another(status)):
             yield place
         below = status

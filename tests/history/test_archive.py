@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.history import archive, archive_members
-from orchestrator.history.archive import CopyCounts, export_home, import_home
-from orchestrator.history.archive_members import LAYOUT_MEMBER
+from orchestrator.history import archive_members, export_archive, import_archive
+from orchestrator.history.archive_members import LAYOUT_MEMBER, CopyCounts
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.history.journal import Asked, Journal, recall
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import HOME_ID_FILE
@@ -270,7 +271,7 @@ def test_a_file_that_becomes_shorter_during_an_export_is_named(
             os.truncate(home.root / name, 1)
         return is_plain(name)
 
-    monkeypatch.setattr(archive, "is_plain", shorten)
+    monkeypatch.setattr(export_archive, "is_plain", shorten)
     with pytest.raises(SweepError, match=rf"runs/\w+/{OUTCOME} changed while it was exported"):
         export_home(home, tmp_path / "home.tar.gz")
     assert not (tmp_path / "home.tar.gz").exists()
@@ -290,10 +291,13 @@ def test_an_import_replaces_checkpoints_of_earlier_steps(stopped: Stopped, tmp_p
     old.rename(old.with_suffix(".0"))
     for older in (unsaved, earlier):
         with older.sweep(stopped.files.id).driving():
-            assert import_home(older, file, pytest.fail).sweeps == 0
+            assert import_home(older, file, pytest.fail, mine=True).sweeps == 0
+        before = contents(older)
         warnings: list[str] = []
-        assert import_home(older, file, warnings.append).sweeps == 1
-        assert ["shown as imported" in line for line in warnings] == [True]
+        assert import_home(older, file, warnings.append).sweeps == 0
+        assert [line.endswith("that file, import it with --mine") for line in warnings] == [True]
+        assert contents(older) == before
+        assert import_home(older, file, pytest.fail, mine=True).sweeps == 1
         assert contents(older) == expected
         assert import_home(older, file, pytest.fail).sweeps == 0
 
@@ -304,15 +308,14 @@ def test_an_import_updates_continued_sweeps_and_keeps_diverged_ones(stopped: Sto
     out, back, existing = tmp_path / "out.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "existing")
     early = tmp_path / "early"
     export_home(stopped.home, out)
-    import_home(existing, out, pytest.fail)
+    import_home(existing, out, pytest.fail, mine=True)
     own_copy(stopped.home.root, early)
     assert command("run", stopped.space, "--engine=local", "--home", existing.root, "--resume").code == 0
     export_home(existing, back)
     with stopped.files.driving(), pytest.raises(UserError, match="another process"):
-        import_home(stopped.home, back, pytest.fail)
+        import_home(stopped.home, back, pytest.fail, mine=True)
     warnings: list[str] = []
-    assert import_home(stopped.home, back, warnings.append) == CopyCounts(0, 1)
-    assert ["shown as imported" in line for line in warnings] == [True]
+    assert import_home(stopped.home, back, pytest.fail, mine=True) == CopyCounts(0, 1)
     memory = remembered(stopped.home.root, stopped.files.id)
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
     assert not stopped.files.checkpoints.exists()
@@ -358,7 +361,7 @@ def test_an_interrupted_import_can_be_repeated(
     home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, moved = Home(tmp_path / "new"), 0
-    move = archive._move
+    move = import_archive._move
 
     def full(source: Path, target: Path) -> None:
         nonlocal moved
@@ -368,7 +371,7 @@ def test_an_interrupted_import_can_be_repeated(
         move(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(archive, "_move", full)
+        patched.setattr(import_archive, "_move", full)
         with pytest.raises(OSError, match="No space left"):
             import_home(new, file, pytest.fail)
     assert len(RunStore(new).stored_keys()) == 2
@@ -424,7 +427,7 @@ def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: 
     given, back = tmp_path / "given.tar.gz", tmp_path / "back.tar.gz"
     export_home(stopped.home, given)
     theirs = Home(tmp_path / "theirs")
-    import_home(theirs, given, pytest.fail)
+    import_home(theirs, given, pytest.fail, mine=True)
     files = theirs.sweep(stopped.files.id)
     with Journal(files.journal) as journal:
         journal.append(Asked(()))
@@ -434,7 +437,7 @@ def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: 
     export_home(theirs, back)
     before = contents(stopped.home)
     warnings: list[str] = []
-    assert import_home(stopped.home, back, warnings.append).sweeps == 0
+    assert import_home(stopped.home, back, warnings.append, mine=True).sweeps == 0
     assert f"{stopped.files.id} has another search space in {back}: the sweep here is kept" in warnings[0]
     assert contents(stopped.home) == before
 
@@ -497,7 +500,7 @@ def test_a_file_that_changes_after_its_check_leaves_no_trace(
         other.replace(file) if change == "exchanged" else file.write_bytes(other.read_bytes())
         return size
 
-    monkeypatch.setattr(archive, "checked_size", checked)
+    monkeypatch.setattr(import_archive, "checked_size", checked)
     new_home = Home(tmp_path / "new")
     if change == "exchanged":
         assert import_home(new_home, file, pytest.fail).sweeps == 2

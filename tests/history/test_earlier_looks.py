@@ -11,7 +11,9 @@ import pytest
 
 from orchestrator.catalog.answer_file import answer_text, check, read_answer
 from orchestrator.catalog.reading import StoredSweep, read_sweep
-from orchestrator.history.archive import export_home, import_home
+from orchestrator.history import earlier_looks
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.home.directories import Home
 from orchestrator.report.answer import Answer
 from orchestrator.report.sentences.findings import conditions
@@ -119,6 +121,14 @@ def test_an_extended_sweep_continues_its_test(tmp_path: Path) -> None:
     assert comparison(extended).looks == 1
 
 
+def test_sweeps_with_too_many_pairs_to_compare_count_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive may bring thousands."""
+    run_here(asked(), tmp_path)
+    run_here(wider(), tmp_path, extend=newest(tmp_path).id)
+    monkeypatch.setattr(earlier_looks, "MOST_BLOCKS_COMPARED", 1)
+    assert comparison(run_here(asked(search={"learned": 0.6}), tmp_path)).looks == 2
+
+
 def test_the_count_is_the_sweeps_own_and_stays_when_earlier_sweeps_are_removed(tmp_path: Path) -> None:
     run_here(asked(), tmp_path)
     first = newest(tmp_path).id
@@ -173,6 +183,12 @@ def test_a_sweep_that_cannot_be_read_does_not_stop_another(damage: Callable[[Pat
     run_here(asked(), tmp_path)
     damage(Home(tmp_path).sweep(newest(tmp_path).id).journal)
     assert comparison(run_here(asked(search={"learned": 0.6}), tmp_path)).looks == 0
+
+
+def test_a_sweep_whose_specification_is_no_mapping_counts_as_another_test(tmp_path: Path) -> None:
+    run_here(asked(), tmp_path)
+    Home(tmp_path).sweep(newest(tmp_path).id).spec.write_text("[]")
+    assert comparison(run_here(asked(), tmp_path)).looks == 1
 
 
 def test_a_sweep_whose_specification_was_changed_counts_as_another_test(tmp_path: Path) -> None:

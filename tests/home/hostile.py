@@ -14,13 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
+from safetensors.numpy import save
 
 from orchestrator.history.archive_members import LAYOUT, LAYOUT_MEMBER
 from orchestrator.history.journal import CHECKSUM
+from orchestrator.history.sweeps import ANSWER_FILE, REPORT_FILE
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home
-from orchestrator.home.run_files import ProbeResult, write_result
+from orchestrator.home.run_files import WEIGHTS, ProbeResult, write_result
 from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import seal
 from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
@@ -196,12 +199,15 @@ class Place:
             "journal torn": (finished.journal, torn_file),
             "outcome": (run / "outcome.json", changed_sealed),
             "contents": (run / "contents.json", changed_json),
+            "weights": (run / WEIGHTS, changed_sealed),
             "origin": (run / "origin.json", changed_json),
             "arrays": (run / "arrays.npz", changed_sealed),
             "probe": (run / "probes" / "firing.json", changed_json),
             "members": (stack / "members.json", changed_json),
             "progress": (stack / "progress.jsonl", changed_lines),
             "checkpoint": (checkpoint / "members.json", changed_sealed),
+            "answer": (finished.directory / ANSWER_FILE, torn_file),
+            "report": (finished.directory / REPORT_FILE, torn_file),
             "stop": (begun.directory / "stop.jsonl", changed_lines),
         }
 
@@ -223,6 +229,10 @@ def made(root: Path) -> Place:
         (directory / "checkpoint").mkdir()
         (directory / "checkpoint" / "state.json").write_text("{}")
     begun.files.request_stop("add")
+    for name in (ANSWER_FILE, REPORT_FILE):
+        (finished.files.directory / name).write_text("add needs fewer parameters")
     for key in RunStore(home).stored_keys():
+        (RunStore(home).directory(key) / WEIGHTS).write_bytes(save({"layer": np.ones((2, 3), np.float32)}))
+        seal(RunStore(home).directory(key))
         write_result(RunStore(home).directory(key), ProbeResult("firing", 1, {"mean": 0.5}), {})
     return Place(home, finished.id, begun.id)

@@ -26,6 +26,7 @@ from tests.catalog.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
 from tests.copies import own_copy
 from tests.engine.jobs import job_for
+from tests.home.hostile import signed
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, remembered, spec, table_of
 
@@ -277,6 +278,24 @@ DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
         "begin again at step 0",
     ),
 }
+
+
+@pytest.mark.parametrize("above", ["../..", "../../.."])
+def test_a_resumed_sweep_leaves_directories_to_which_a_key_leads(above: str, stopped: Stopped) -> None:
+    root = stopped.home.root
+    victims = [place / f"victim-of-{root.parent.name}" for place in (root.parent, root.parent.parent)]
+    key = f"{above}/{victims[0].name}"
+    for victim in victims:
+        victim.mkdir()
+        (victim / "file").write_text("mine")
+    values = {"kind": "ended", "key": key, "request": {"mix": "add", "size": 8, "seed": 0}, "reused_from": ""}
+    with stopped.files.journal.open("ab") as file:
+        file.write(signed({**values, "at": "2026-01-01T00:00:00+00:00"}) + b"\n")
+    done = command("run", stopped.space, "--engine=local", "--home", root, "--resume")
+    assert done.code == 0, done.err
+    assert f"'{key}' is not a key" in " ".join((done.out + done.err).split())
+    assert table_of(done.out) == stopped.table
+    assert [[path.name for path in victim.iterdir()] for victim in victims] == [["file"], ["file"]]
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

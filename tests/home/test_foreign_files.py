@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import tarfile
@@ -12,13 +13,19 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from orchestrator.catalog.reading import StoredSweep, read_known, read_sweep
 from orchestrator.doctor.machine import Grade, files_of_home
-from orchestrator.history.archive import import_home
-from orchestrator.history.journal import Answered, Journal, read_journal
-from orchestrator.history.sweeps import REPORT_FILE, create_sweep
+from orchestrator.history import foreign_time, known_runs
+from orchestrator.history.earlier_looks import count_earlier_looks
+from orchestrator.history.import_archive import import_home
+from orchestrator.history.journal import CHECKSUM, Answered, Ended, Journal, read_journal
+from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.resume import find_unfinished
+from orchestrator.history.sweeps import REPORT_FILE, create_sweep, load_sweep
 from orchestrator.home import foreign_database
 from orchestrator.home.checkpoints import LEARNER_DIRECTORY, PROGRESS, Checkpoints, StackNotes, read_progress
 from orchestrator.home.directories import DATABASE, Home, last_written
@@ -29,14 +36,19 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import CONTENTS, flaw_of
 from orchestrator.record.inspection import foreign_records
 from orchestrator.record.mlflow_store import make_database
+from orchestrator.search.base import Request
+from orchestrator.site.pages import SweepPages
+from orchestrator.space import strict_yaml
+from orchestrator.system import reading_time
 from orchestrator.system.errors import UserError
 from orchestrator.system.printing import clean
+from orchestrator.system.reading_time import TooSlowError, check_reading_time, reading_limited
 from tests.catalog.fabricated import failed, write_sweep
 from tests.cli.program import Program, command
 from tests.home.hostile import DEEP, archive_of, signed
 from tests.home.test_hostile import in_time, told
 from tests.sweep.sweeps import spec
-from trainables.base import Evaluation
+from trainables.base import Evaluation, Outcome
 
 
 @pytest.fixture
@@ -97,6 +109,29 @@ def test_wrong_types_under_a_good_checksum_damage_only_their_line(values: dict[s
     assert others == before
     assert isinstance(last, str)
     assert "is damaged" in last
+
+
+@pytest.mark.parametrize(
+    "changes", [{"created": 5}, {"created": ["2026"]}, {"environment": []}, {"environment": {"versions": [1]}}]
+)
+def test_wrong_types_in_the_first_line_leave_the_other_sweeps_and_it_can_be_removed(
+    changes: dict[str, object], home: Home
+) -> None:
+    [whole] = home.sweep_ids()
+    other = write_sweep(home, spec(name="other"))
+    first, *lines = other.files.journal.read_bytes().splitlines(keepends=True)
+    values = json.loads(first.rpartition(CHECKSUM)[0] + b"}")
+    other.files.journal.write_bytes(signed(values | changes) + b"\n" + b"".join(lines))
+    told("home", "trust", home.root)
+    listed = told("sweeps", "--home", home.root)
+    assert {whole, other.id} <= set(listed.split())
+    assert f"{other.files.journal.name}, line 1, is damaged" in listed
+    with in_time():
+        assert {whole, other.id} <= set(re.findall(r'id="([\w-]+)"', SweepPages(home).index()))
+    recorded = command("sync", "--home", home.root)
+    assert (recorded.code, f"{whole}: " in recorded.out) == (0, True)
+    told("rm", other.id, "--yes", "--home", home.root)
+    assert home.sweep_ids() == [whole]
 
 
 @pytest.mark.parametrize("missing", ["add", "add+prod"])
@@ -244,7 +279,180 @@ def test_json_with_millions_of_values_is_not_parsed(home: Home) -> None:
     assert peak < 2 * len(values)
 
 
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (
+            (reading_time, "LONGEST_READING_S"),
+            "reading what others may have written took more than -1 s",
+        ),
+        ((foreign_time, "LONGEST_S"), "it was not read, because sweeps of others before it took more than -1 s"),
+    ],
+)
+def test_reading_a_home_of_someone_else_ends_in_time(
+    limit: tuple[ModuleType, str], why: str, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its author may have made it endless. A home of one's own is read whole."""
+    told("home", "trust", home.root)
+    monkeypatch.setattr(*limit, -1.0)
+    assert why not in " ".join(told("sweeps", "--home", home.root).split())
+    home.root.rename(moved := home.root.with_name("moved"))
+    (moved / ".id").write_text("0" * 32)
+    assert why in " ".join(told("sweeps", "--home", moved).split())
+    one = command("status", "--home", moved)
+    is_limited = limit[0] is reading_time
+    assert (one.code, why in " ".join(one.err.split())) == (int(is_limited), is_limited)
+    assert why in " ".join(SweepPages(Home(moved)).index().split())
+
+
+def test_an_imported_sweep_is_not_read_for_ever(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    [sweep_id] = home.sweep_ids()
+    told("home", "trust", home.root)
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
+    assert command("status", "--home", home.root).code == 0
+    home.sweep(sweep_id).imported.touch()
+    assert "took more than -1 s" in " ".join(command("status", "--home", home.root).err.split())
+    assert "took more than -1 s" in " ".join(told("sweeps", "--home", home.root).split())
+
+
+def test_a_run_that_many_lines_name_is_read_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    [sweep_id] = home.sweep_ids()
+    [key, *_] = RunStore(home).stored_keys()
+    for seed in range(50):
+        request = {"mix": "add", "size": 8, "seed": seed}
+        add_line(
+            home.sweep(sweep_id).journal,
+            kind="ended",
+            key=key,
+            request=request,
+            reused_from="",
+            at="2026-01-01T00:00:00+00:00",
+        )
+    read: list[Path] = []
+
+    def reads(directory: Path) -> Outcome | str:
+        read.append(directory)
+        return read_run(directory)
+
+    monkeypatch.setattr(known_runs, "read_run", reads)
+    recall_sweep(load_sweep(home, sweep_id))
+    assert len(read) == len(set(read)) == 4
+
+
+def test_a_run_of_an_imported_sweep_answers_few_requests(home: Home) -> None:
+    [sweep_id] = home.sweep_ids()
+    sweep = load_sweep(home, sweep_id)
+    key = next(run.key for run in recall_sweep(sweep).ended if run.request.mix == "add")
+    with Journal(sweep.files.journal) as journal:
+        for seed in range(1, 5):
+            journal.append(Ended(key, Request("add", 8, seed)))
+
+    def answered() -> int:
+        return sum(run.key == key for run in recall_sweep(sweep).ended)
+
+    many = answered()
+    sweep.files.imported.touch()
+    assert (many, answered()) == (5, 2)
+    assert any("it answers more than 2 requests" in message for message in recall_sweep(sweep).damaged)
+
+
+def test_only_a_failed_run_has_its_outcome_in_the_journal(home: Home) -> None:
+    [sweep_id] = home.sweep_ids()
+    journal = home.sweep(sweep_id).journal
+    values = {"key": "a" * 16, "request": {"mix": "add", "size": 8, "seed": 0}, "reused_from": ""}
+    outcome = {"status": "finished", "steps": 1, "accuracy": {"add": 1.0}, "floor": {"add": 0.0}}
+    add_line(journal, kind="ended", outcome=outcome, at="2026-01-01T00:00:00+00:00", **values)
+    *_, last = read_journal(journal)
+    assert "only a failed run has its outcome in the journal" in str(last)
+
+
+def test_imported_sweeps_that_take_too_long_leave_the_own_sweeps_listed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_sweep(home, spec(name="own", sizes=[8, 64], seeds=1))
+    [imported] = [home.sweep(sweep_id) for sweep_id in home.sweep_ids() if sweep_id != own.id]
+    imported.imported.touch()
+    told("home", "trust", home.root)
+    monkeypatch.setattr(foreign_time, "LONGEST_S", -1.0)
+    rows = {row["id"]: row["state"] for row in json.loads(told("sweeps", "--json", "--home", home.root))}
+    assert rows == {own.id: "finished", imported.id: "unreadable"}
+
+
+def test_imported_sweeps_that_take_too_long_are_not_searched_for_a_run_or_recorded(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_sweep(home, spec(name="own", sizes=[8, 64], seeds=1))
+    theirs = write_sweep(home, spec(name="theirs", sizes=[16, 32], seeds=1))
+    for sweep_id in set(home.sweep_ids()) - {own.id}:
+        home.sweep(sweep_id).imported.touch()
+    told("home", "trust", home.root)
+    own_key, their_key = (read_sweep(home, sweep.id).runs[0].key for sweep in (own, theirs))
+    monkeypatch.setattr(foreign_time, "LONGEST_S", -1.0)
+    assert own_key in told("logs", own_key, "--home", home.root)
+    lost = command("logs", their_key, "--home", home.root)
+    assert lost.code == 2
+    text = f"{home.root} has no run '{their_key}' in the sweeps that could be read (2 could not)"
+    assert text in " ".join(lost.err.split())
+    recorded = command("sync", "--home", home.root)
+    assert (recorded.code, own.id in recorded.out) == (1, True)
+    assert "2 of 3 sweeps cannot be recorded" in recorded.err
+    assert "sweeps of others before it took more than -1 s" in " ".join(recorded.err.split())
+
+
+def test_the_answer_of_an_imported_sweep_is_computed_in_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    [sweep_id] = home.sweep_ids()
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
+    told("home", "trust", home.root)
+    assert read_sweep(home, sweep_id).answer.mixes
+    home.sweep(sweep_id).imported.touch()
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", 60.0)
+    stored = read_known(home, sweep_id, answered=False)
+    assert isinstance(stored, StoredSweep)
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
+    with pytest.raises(TooSlowError, match="took more than -1 s"):
+        _ = stored.answer
+    with reading_limited(True), reading_limited(False), pytest.raises(TooSlowError):
+        check_reading_time()
+
+
+def test_imported_sweeps_that_take_too_long_are_not_resumed_compared_or_counted(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = write_sweep(home, spec(), answered=False)
+    theirs = [write_sweep(home, spec(), answered=False) for _ in range(2)]
+    for sweep in theirs:
+        sweep.files.imported.touch()
+    told("home", "trust", home.root)
+    caplog.set_level("INFO")
+    monkeypatch.setattr(foreign_time, "LONGEST_S", -1.0)
+    assert find_unfinished(own.spec, home).id == own.id
+    own.files.imported.touch()
+    with pytest.raises(UserError, match="no unfinished sweep of logistic"):
+        find_unfinished(own.spec, home)
+    newest_first = [sweep_id for sweep_id in home.sweep_ids() if sweep_id.startswith("logistic-")]
+    assert caplog.messages[-1] == f"skipped: {', '.join(newest_first[:3])}. {foreign_time.NOT_READ}"
+    compared = command("compare", *(sweep.id for sweep in theirs), "--home", home.root)
+    assert (compared.code, compared.out) == (1, "")
+    assert "sweeps of others before it took more than -1 s" in " ".join(compared.err.split())
+    count_earlier_looks(own.spec, home)
+    assert caplog.messages[-1].startswith("Analyses of these runs by ")
+    assert caplog.messages[-1].endswith(f"are not counted. {foreign_time.NOT_READ}")
+
+
+def test_a_search_space_of_thousands_of_values_is_not_parsed() -> None:
+    with in_time(), pytest.raises(UserError, match=r"x.yaml has about 120,00. values; a search space may have 50,000"):
+        strict_yaml.read("junk: [" + "1," * 119_999 + "1]", "x.yaml")
+    assert len(strict_yaml.read("sizes: [" + "1," * 49_000 + "1]", "x.yaml").data["sizes"]) == 49_001
+
+
 RUN = "runs/0123456789abcdef/"
+SPARSE = {
+    "map": {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "0"},
+    "offsets": {"GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "0"},
+    "map in the file": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "0"},
+}
+"""The three ways in which headers describe a file of few bytes that stands for a petabyte. Its map may be longer than
+memory."""
 
 
 @pytest.mark.parametrize(
@@ -252,6 +460,26 @@ RUN = "runs/0123456789abcdef/"
     [
         (
             lambda: archive_of([(f"{RUN}zeros", bytes(300 << 20), tarfile.REGTYPE)]),
+            "bytes of content, implausibly many",
+        ),
+        (
+            lambda: archive_of(
+                [(f"runs/{run:016x}/outcome.json", b"0," * 700_000, tarfile.REGTYPE) for run in range(3)]
+            ),
+            "its runs have more than 2,0..,... values",
+        ),
+        (
+            lambda: archive_of([("sweeps/x/journal.jsonl", b"0," * 2_100_000, tarfile.REGTYPE)]),
+            "its runs have more than 2,0..,... values",
+        ),
+        (
+            lambda: archive_of(
+                [(f"sweeps/x{sweep}/space.yaml", b"1," * 11_000, tarfile.REGTYPE) for sweep in range(10)]
+            ),
+            "its runs have more than 2,0..,... values",
+        ),
+        (
+            lambda: archive_of([(f"sweeps/s{number}/a", b"", tarfile.REGTYPE) for number in range(17_000)]),
             "bytes of content, implausibly many",
         ),
         (lambda: archive_of([(f"{RUN}x", b"", tarfile.FIFOTYPE)]), "not a plain file"),
@@ -267,7 +495,11 @@ RUN = "runs/0123456789abcdef/"
             "as a file and as a directory",
         ),
         (lambda: pax(70_000), "header of"),
-        (lambda: sparse(), "not a file|not a plain file|damaged"),
+        (lambda: headers(2_000, 4_000, files=13_000), "bytes of content, implausibly many"),
+        (lambda: headers(1, 20, kind=tarfile.XGLTYPE), "not a plain file"),
+        (lambda: sparse_of("map"), "a sparse file"),
+        (lambda: sparse_of("offsets"), "a sparse file"),
+        (lambda: sparse_of("map in the file"), "a sparse file"),
     ],
 )
 def test_an_archive_beyond_a_limit_is_refused_before_anything_is_written(
@@ -292,15 +524,31 @@ def pax(size: int) -> bytes:
     return gzip.compress(buffer.getvalue())
 
 
-def sparse() -> bytes:
-    """Return an archive with a file of few bytes that stands for a petabyte."""
+def headers(number: int, size: int, *, files: int = 1, kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """Return an archive of empty files. The first ``number`` files have an extended header of this kind and size."""
+    import gzip
+    import io
+
+    record = f"{size} comment={'x' * (size - len(f'{size} comment=') - 1)}\n".encode()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for file in range(files):
+            if file < number:
+                header = tarfile.TarInfo("header")
+                header.type, header.size = kind, size
+                archive.addfile(header, io.BytesIO(record))
+            archive.addfile(tarfile.TarInfo(f"{RUN}{file}"))
+    return gzip.compress(buffer.getvalue())
+
+
+def sparse_of(kind: str) -> bytes:
     import gzip
     import io
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         member = tarfile.TarInfo(f"{RUN}x")
-        member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "0"}
+        member.pax_headers = SPARSE[kind]
         archive.addfile(member)
     return gzip.compress(buffer.getvalue())
 

@@ -20,7 +20,7 @@ from tests.cli.program import command
 from tests.home.hostile import Place, changed_archive, made
 
 KINDS = ("space", "journal", "journal torn", "outcome", "contents", "origin", "arrays", "probe", "members", "progress")
-MORE = ("checkpoint", "stop")
+MORE = ("checkpoint", "stop", "weights", "answer", "report")
 WITHIN_S, WAIT_S = 10, 280
 """Seconds of the processor for a command, and seconds in all on a busy machine."""
 FORBIDDEN = re.compile("Traceback|should not happen|[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")

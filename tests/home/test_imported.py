@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -11,18 +12,24 @@ import pytest
 
 import orchestrator as o
 from orchestrator.catalog.reading import read_sweep
-from orchestrator.history.archive import FOREIGN_MARK, CopyCounts, export_home, import_home
-from orchestrator.history.journal import Asked, Ended, Journal, read_journal
+from orchestrator.history.archive_members import FOREIGN_MARK, CopyCounts
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
+from orchestrator.history.journal import Answered, Asked, Ended, Journal, read_journal
 from orchestrator.history.resume import find_unfinished, newest_sweep
+from orchestrator.history.sweeps import ANSWER_FILE, REPORT_FILE
 from orchestrator.home.directories import Home
+from orchestrator.home.new_home import make_home
 from orchestrator.home.ownership import trust_home
 from orchestrator.home.run_store import UNKNOWN_SWEEP, RunStore
 from orchestrator.home.seals import CONTENTS, seal
+from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import Program
+from tests.history.test_archive import contents
 from tests.home.test_damage import Stopped, stopped, undisturbed
-from tests.sweep.sweeps import printed, quiet, run_here, spec
+from tests.sweep.sweeps import interrupt_after, printed, quiet, run_here, spec
 from tests.sweep.test_tuning import tuned_spec, tuning_runs
 
 __all__ = ["stopped", "undisturbed"]
@@ -75,30 +82,136 @@ def test_a_run_that_is_trained_again_is_one_of_this_home(tmp_path: Path) -> None
     assert (store.is_imported(key), store.trained_for(key)) == (False, "")
 
 
-@pytest.mark.parametrize("change", ["journal", "checkpoint"])
-def test_a_sweep_that_continues_from_an_archive_is_shown_as_imported(
+def test_a_run_that_is_imported_while_it_trains_does_not_replace_the_one_that_was_trained_here(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, wanted = Home(tmp_path / "home"), spec(mixes=["add"], sizes=[8], seeds=1)
+    file, [key] = forged(tmp_path, "other-20260101-000000-0000", wanted)
+    make_home(home.root, pytest.fail)
+    store = RunStore(home, "new")
+    assert store.claim(key)
+    import_home(home, file, pytest.fail)
+    forged_outcome = store.find(key)
+    [config] = runs_of(wanted)
+    own = replace(outcome_of(config), steps=77)
+    assert store.put(key, own, {}) == own != forged_outcome
+    assert (store.is_imported(key), store.trained_for(key)) == (False, "")
+    assert f"run {key} was imported while it trained here: the run that was trained here is kept" in caplog.messages
+    assert store.put(key, forged_outcome or own, {}) == own
+
+
+@pytest.mark.parametrize("change", ["journal", "checkpoint", "answer"])
+def test_a_sweep_that_was_begun_here_does_not_continue_from_an_archive(
     change: str, stopped: Stopped, tmp_path: Path, run: Program
 ) -> None:
-    """Somebody who was given a sweep adds pairs or runs, or weights of their own to train on from."""
+    """Somebody who was given a sweep adds pairs, runs or an answer, or weights of their own to train on from."""
     given, back, theirs = tmp_path / "given.tar.gz", tmp_path / "back.tar.gz", Home(tmp_path / "theirs")
     export_home(stopped.home, given)
     import_home(theirs, given, pytest.fail)
     files, shown = theirs.sweep(stopped.files.id), ("status", stopped.files.id, "--home", stopped.home.root)
+    if change == "checkpoint":
+        [checkpoint] = files.checkpoints.iterdir()
+        shutil.copytree(checkpoint, checkpoint.with_name(f"{checkpoint.stem}.999999"))
+    else:
+        with Journal(files.journal) as journal:
+            journal.append(Asked(()) if change == "journal" else Answered())
+        (files.directory / ANSWER_FILE).write_text("forged")
+    export_home(theirs, back)
+    before = contents(stopped.home)
+    warnings: list[str] = []
+    assert import_home(stopped.home, back, warnings.append) == CopyCounts(0, 0)
+    assert warnings == [
+        f"{files.id} was begun or continued here, so its continuation in {back} is not imported. If you made "
+        "that file, import it with --mine"
+    ]
+    assert contents(stopped.home) == before
+    assert "\ninterrupted, started" in run(*shown).succeeded()
+
+
+@pytest.mark.parametrize("rest", [b"", b"x" * 300_000], ids=["whole lines", "an incomplete line"])
+def test_an_imported_sweep_that_was_continued_here_does_not_continue_from_an_archive(
+    rest: bytes, stopped: Stopped, tmp_path: Path
+) -> None:
+    """An incomplete line at the end, which is dropped here, does not hide the lines that are added."""
+    with stopped.files.journal.open("ab") as file:
+        file.write(rest)
+    export_home(stopped.home, tmp_path / "first.tar.gz")
+    here, theirs = Home(tmp_path / "here"), Home(tmp_path / "theirs")
+    import_home(here, tmp_path / "first.tar.gz", pytest.fail)
+    files = here.sweep(stopped.files.id)
+    with Journal(files.journal) as journal:
+        journal.append(Asked(()))
+    export_home(here, tmp_path / "shared.tar.gz")
+    import_home(theirs, tmp_path / "shared.tar.gz", pytest.fail)
+    with Journal(theirs.sweep(files.id).journal) as journal:
+        journal.append(Answered())
+    (theirs.sweep(files.id).directory / ANSWER_FILE).write_text("forged")
+    export_home(theirs, tmp_path / "back.tar.gz")
+    before = contents(here)
+    warnings: list[str] = []
+    assert import_home(here, tmp_path / "back.tar.gz", warnings.append) == CopyCounts(0, 0)
+    assert [f"{files.id} was begun or continued here" in line for line in warnings] == [True]
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize("change", ["journal", "checkpoint"])
+def test_an_archive_leaves_the_checkpoints_of_an_imported_sweep_that_trains_here(
+    change: str, stopped: Stopped, tmp_path: Path, run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its journal does not grow before a run has ended."""
+    here, theirs = Home(tmp_path / "here"), Home(tmp_path / "theirs")
+
+    def train_for_a_moment(home: Home) -> None:
+        interrupt_after(1, monkeypatch)
+        again = ("--resume", stopped.files.id, "--home", home.root)
+        assert run("run", stopped.space, "--engine=local", *again).code == 130
+
+    train_for_a_moment(stopped.home)  # The journal has the pairs that the search has asked for.
+    export_home(stopped.home, tmp_path / "first.tar.gz")
+    for home in (here, theirs):
+        import_home(home, tmp_path / "first.tar.gz", pytest.fail)
+    files = theirs.sweep(stopped.files.id)
+    before = here.sweep(files.id).journal.read_bytes()
+    train_for_a_moment(here)
+    assert here.sweep(files.id).journal.read_bytes() == before
     if change == "journal":
         with Journal(files.journal) as journal:
             journal.append(Asked(()))
     else:
-        [checkpoint] = files.checkpoints.iterdir()
+        checkpoint = min(files.checkpoints.glob("[!.]*"))
         shutil.copytree(checkpoint, checkpoint.with_name(f"{checkpoint.stem}.999999"))
-    export_home(theirs, back)
-    assert "\ninterrupted, started" in run(*shown).succeeded()
-    warnings: list[str] = []
-    assert import_home(stopped.home, back, warnings.append) == CopyCounts(0, 1)
-    expected = f"{files.id} was begun here and now continues from {back}, so it is shown as imported"
-    assert warnings == [expected]
+    export_home(theirs, tmp_path / "back.tar.gz")
+    kept, warnings = contents(here), list[str]()
+    assert import_home(here, tmp_path / "back.tar.gz", warnings.append) == CopyCounts(0, 0)
+    assert [f"{files.id} was begun or continued here" in line for line in warnings] == [True]
+    assert contents(here) == kept
+
+
+def test_an_imported_sweep_continues_from_a_later_archive(stopped: Stopped, tmp_path: Path, run: Program) -> None:
+    later, files = tmp_path / "later.tar.gz", stopped.files
+    export_home(stopped.home, tmp_path / "first.tar.gz")
+    import_home(Home(tmp_path / "here"), tmp_path / "first.tar.gz", pytest.fail)
+    with Journal(files.journal) as journal:
+        journal.append(Asked(()))
+    export_home(stopped.home, later)
+    assert import_home(Home(tmp_path / "here"), later, pytest.fail) == CopyCounts(0, 1)
+    shown = ("status", files.id, "--home", tmp_path / "here")
     assert "\nimported, interrupted, started" in run(*shown).succeeded()
     assert f"Sweep {files.id}, imported\n" in run("explain", *shown[1:]).succeeded()
-    assert import_home(stopped.home, back, pytest.fail) == CopyCounts(0, 0)
+    assert import_home(Home(tmp_path / "here"), later, pytest.fail) == CopyCounts(0, 0)
+
+
+def test_checkpoints_of_an_archive_do_not_change_a_sweep_that_has_its_answer(tmp_path: Path) -> None:
+    home, theirs = Home(tmp_path / "home"), Home(tmp_path / "theirs")
+    own = write_sweep(home)
+    export_home(home, tmp_path / "given.tar.gz")
+    import_home(theirs, tmp_path / "given.tar.gz", pytest.fail)
+    (theirs.sweep(own.id).checkpoints / "stack.1").mkdir(parents=True)
+    (theirs.sweep(own.id).checkpoints / "stack.1" / "state.bin").write_bytes(b"theirs")
+    export_home(theirs, tmp_path / "back.tar.gz")
+    assert import_home(home, tmp_path / "back.tar.gz", pytest.fail) == CopyCounts(0, 0)
+    assert not own.files.is_imported
+    assert not own.files.checkpoints.exists()
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["first import", "imported before"])
@@ -267,6 +380,23 @@ def test_an_imported_sweep_never_stands_for_an_own_one(
     newest = newest_sweep(wanted, home)
     assert newest is not None
     assert (newest.id, find_unfinished(wanted, home).id) == (own, own)
+
+
+def test_an_imported_sweep_that_cannot_be_read_is_shown_as_imported(tmp_path: Path, run: Program) -> None:
+    home = Home(tmp_path / "home")
+    make_home(home.root, pytest.fail)
+    sweep_id = brought(tmp_path, home, spec())
+    home.sweep(sweep_id).spec.write_text("[]")
+    (home.sweep(sweep_id).directory / REPORT_FILE).write_text("<script>")
+    (home.sweep(sweep_id).directory / ANSWER_FILE).write_text("forged")
+    text = " ".join(run("sweeps", "--home", home.root).succeeded().split())
+    assert f"{sweep_id} (imported) its stored answer, not checked: forged " in text
+    assert f"{sweep_id} (imported) cannot be read: " in text
+    assert text.endswith("`ui` shows its author's report.")
+    [row] = json.loads(run("sweeps", "--json", "--home", home.root).succeeded())
+    assert (row["state"], row["imported"]) == ("unreadable", True)
+    assert f"{sweep_id} (imported) cannot be read" in run("status", sweep_id, "--home", home.root).err
+    assert "imported, unreadable" in SweepPages(home).index()
 
 
 def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Path, run: Program) -> None:

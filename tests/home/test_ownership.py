@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
-from orchestrator.history.archive import export_home
+from orchestrator.history.export_archive import export_home
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import make_home
 from orchestrator.home.ownership import (

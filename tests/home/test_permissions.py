@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.doctor.machine import files_of_home, home_directory
-from orchestrator.history.archive import export_home
+from orchestrator.history.export_archive import export_home
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.directories import Home, SweepDirectory

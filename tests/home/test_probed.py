@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from orchestrator.home.run_files import (
     WEIGHTS,
     ProbeResult,
     is_due,
+    is_outdated,
     numbers_of,
     read_arrays,
     read_results,
@@ -24,6 +26,7 @@ from orchestrator.home.run_store import RunStore
 from orchestrator.home.seals import flaw_of
 from tests.engine.test_campaign import GOOD
 from tests.families import Firing
+from trainables.probes.embeddings import Similarity
 
 
 def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
@@ -98,3 +101,13 @@ def test_a_probe_is_due_without_a_current_result(tmp_path: Path) -> None:
         result = ProbeResult("firing", Firing.version + version, error=error)
         write_result(tmp_path, result, {})
         assert is_due(Firing(), tmp_path) is due
+
+
+@pytest.mark.parametrize(("source", "due"), [("", False), (Firing().source, False), ("0123456789abcdef", True)])
+def test_a_probe_is_due_if_other_code_made_its_result(source: str, due: bool, tmp_path: Path) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", Firing().source)
+    assert Similarity().source == ""
+    write_result(tmp_path, ProbeResult("firing", Firing.version, {"mean": 0.25}, source=source), {})
+    assert (is_due(Firing(), tmp_path), is_outdated(Firing(), tmp_path)) == (due, due)
+    write_result(tmp_path, ProbeResult("firing", Firing.version, error="broken", source=source), {})
+    assert (is_due(Firing(), tmp_path), is_outdated(Firing(), tmp_path)) == (True, due)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from orchestrator.catalog import export
-from orchestrator.history import archive, archive_members
-from orchestrator.history.archive import export_home, import_home
+from orchestrator.history import archive_members, export_archive, import_archive
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.history.journal import Asked, Journal
 from orchestrator.home.checkpoints import Checkpoints, StackNotes, note_progress
 from orchestrator.home.directories import Home, SweepDirectory
@@ -353,7 +354,7 @@ def test_an_archive_is_written_where_its_directory_was_made(
         names = exported.getnames() if command == "import" else [file.name]
     place = new.root if command == "import" else file.parent
     place.mkdir()
-    add: Any = archive._add if command == "export" else archive_members.unpack
+    add: Any = export_archive._add if command == "export" else archive_members.unpack
 
     def exchanged(*given: object) -> object:
         if not (tmp_path / "taken").exists():
@@ -367,7 +368,7 @@ def test_an_archive_is_written_where_its_directory_was_made(
         result: object = add(*given)
         return result
 
-    monkeypatch.setattr(archive, add.__name__, exchanged)
+    monkeypatch.setattr(export_archive if command == "export" else import_archive, add.__name__, exchanged)
     if command == "import":
         import_home(new, tmp_path / "before.tar.gz", pytest.fail)
         assert contents(new) == contents(home) != {}

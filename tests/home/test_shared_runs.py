@@ -172,6 +172,23 @@ def test_rm_removes_runs_that_a_sweep_trained_or_refers_to_except_those_that_ano
         assert RunStore(home, existing).own_keys() == keys[1:]
 
 
+def test_rm_of_an_imported_sweep_keeps_runs_that_were_trained_here(tmp_path: Path) -> None:
+    """Its journal names a run that has just ended here and is not in another journal yet."""
+    home = Home(tmp_path)
+    own, imported = (write_sweep(home, spec(seed=seed, seeds=1, sizes=[8])) for seed in (0, 1))
+    leave_run(RunStore(home, own.id), "unnamed", runs_of(spec())[0], outcome_of(runs_of(spec())[0]))
+    keys = RunStore(home, imported.id).own_keys()
+    for key in keys:
+        write_origin(home.runs / key, "elsewhere-1")
+        (home.runs / key / ".imported").touch()
+    imported.files.imported.touch()
+    with imported.files.journal.open("ab") as journal:
+        journal.write(b'{"key":"unnamed"}\n')
+    assert RunStore(home, imported.id).own_keys() == keys
+    imported.files.imported.unlink()
+    assert set(RunStore(home, imported.id).own_keys()) == {*keys, "unnamed"}
+
+
 @pytest.mark.parametrize("mention", ['"key":"%s"', '{"damaged: %s.', '"runs/%s/outcome.json"'])
 def test_rm_keeps_a_run_that_another_journal_names_anywhere(tmp_path: Path, mention: str) -> None:
     home = Home(tmp_path)

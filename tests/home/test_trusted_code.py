@@ -29,7 +29,7 @@ from orchestrator.system import permissions
 from orchestrator.system.permissions import writable_by_others
 from tests.access_lists import give_list
 from tests.catalog.fabricated import write_sweep
-from tests.cli.program import ROOT, Ended, line, process
+from tests.cli.program import ROOT, Ended, command, line, process
 from tests.sweep.sweeps import FAMILY, spec
 from trainables.contract import user_code
 
@@ -97,6 +97,27 @@ def foreign(tmp_path: Path) -> Path:
     (sweep.files.directory / "evil.py").write_text(EVIL.format(marker=str(tmp_path / "marker")))
     shutil.copy(sweep.files.directory / "evil.py", tmp_path / "work" / "beside.py")
     return tmp_path / "work"
+
+
+@pytest.mark.parametrize(
+    "raised", ["import pytest; pytest.skip('no openpyxl', allow_module_level=True)", "import sys; sys.exit(3)"]
+)
+@pytest.mark.parametrize("key", ["family", "probe"])
+def test_an_installed_module_that_ends_programs_makes_only_its_sweep_unreadable(
+    raised: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packages install their tests, which pytest skips with an exception that is not an ``Exception``."""
+    sweep = write_sweep(Home(tmp_path / "results"))
+    module = f"ends_{key}_{len(raised)}"
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / f"{module}.py").write_text(raised)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    named(sweep.files.directory, module, key=key)
+    listed = command("sweeps", "--home", tmp_path / "results")
+    assert listed.code == 0
+    assert f"'{module}:E' cannot be imported: " in " ".join(listed.out.split())
+    command("home", "trust", tmp_path / "results").succeeded()
+    assert command("rm", sweep.id, "--yes", "--home", tmp_path / "results").code == 0
 
 
 @pytest.mark.slow

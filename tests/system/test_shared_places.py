@@ -103,6 +103,25 @@ def test_a_link_of_another_user_is_not_followed_through_a_link_of_this_user(
 
 
 @as_root
+@pytest.mark.parametrize("write", [write_whole, files.write_whole], ids=["trainables", "orchestrator"])
+@pytest.mark.parametrize("through", ["", "own link"])
+def test_a_pipe_of_another_user_gets_nothing(
+    write: Callable[[Path, str], None], through: str, tmp_path: Path, shared: Path
+) -> None:
+    """They would read a private sweep, and the command would wait for as long as they like."""
+    pipe = shared / "answer.json"
+    os.mkfifo(pipe)
+    os.chown(pipe, NOBODY, NOBODY)
+    if through:
+        (tmp_path / "own").symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(PermissionError, match="pipe or device of another user"):
+        write(tmp_path / "own" if through else pipe, "private")
+    assert os.read(reader, 100) == b""
+    os.close(reader)
+
+
+@as_root
 def test_a_link_on_the_way_that_was_made_after_a_check_is_not_followed(
     tmp_path: Path, shared: Path, precious: Path
 ) -> None:
