@@ -13,6 +13,7 @@ from orchestrator.space.runs import Run
 from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning_settings import tuned_text
+from orchestrator.system.reading_time import check_reading_time
 from orchestrator.transition.comparison import Comparison
 from orchestrator.transition.estimate import (
     CurveParameters,
@@ -330,6 +331,7 @@ def _given_up(spec: SweepSpec, family: Family, ended: Sequence[Run], learned: fl
 def _task_answers(spec: SweepSpec, family: Family, mix: Arm, ended: Sequence[Run]) -> Iterator[TaskAnswer]:
     """Yield the transition of each task of a mix, the target first."""
     for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task)):
+        check_reading_time()  # A transition over 1,000 sizes takes seconds.
         points = [run.point(task) for run in ended]
         placed = transition([point for point in points if point is not None], spec.sizes)
         ends = [placed.relative.value, placed.relative.low, placed.relative.high]

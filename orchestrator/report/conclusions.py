@@ -27,6 +27,10 @@ CONTRARY = 3.0
 """Evidence above which a part of the sizes tried favors the other side."""
 
 
+FEWEST_RUNS = 3
+"""Minimum number of runs from which a side counts as learned."""
+
+
 class Obstacle(StrEnum):
     """Why a decided comparison is not about parameters."""
 
@@ -90,8 +94,16 @@ def unplaced(answer: Answer, mix: MixAnswer, direction: Direction) -> tuple[MixA
 
 
 def learned_by_half(mix: MixAnswer) -> bool:
-    """Return whether at least half of a mix's runs learned the target at some size."""
-    return any(2 * share.learned >= share.tried for share in mix.shares)
+    """Return whether at least half of a mix's runs learned the target at some size and all larger ones together.
+
+    One lucky run of two at a size does not count, nor do fewer than :data:`FEWEST_RUNS`.
+    """
+    for size in [share.size for share in mix.shares]:
+        above = [share for share in mix.shares if share.size >= size]
+        tried = sum(share.tried for share in above)
+        if tried >= FEWEST_RUNS and 2 * sum(share.learned for share in above) >= tried:
+            return True
+    return False
 
 
 def _favorable(comparison: Comparison, direction: Direction) -> Sequence[Part]:

@@ -151,11 +151,16 @@ def drawn_points(points: Mapping[str, PointsByNumber]) -> tuple[dict[str, Points
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[Run]) -> list[str]:
-    """Return a sentence per failed probe, with the first reason, and a sentence about missing probes."""
+    """Return a sentence per failed probe, with the first reason, a sentence about missing probes, and one per probe
+    whose numbers are of different code. Another sweep that shares runs may have probed them again."""
     failed: dict[str, list[str]] = {}
+    codes: dict[str, set[tuple[int, str]]] = {}
     for run in runs:
         for result in failed_probes(run.outcome, run.directory):
             failed.setdefault(result.name, []).append(result.reason)
+        for result in read_results(run.directory).values():
+            if not result.error:
+                codes.setdefault(result.name, set()).add((result.version, result.source))
     sentences = [
         f"The probe {name} failed on {counted(len(reasons), 'run')} ({reasons[0]}); `logs RUN` shows the whole error."
         for name, reasons in sorted(failed.items())
@@ -167,4 +172,8 @@ def probe_notes(spec: SweepSpec, runs: Sequence[Run]) -> list[str]:
         have = f"The probe {missing[0]} has" if len(missing) == 1 else f"The probes {listed(missing)} have"
         without = f"{have} not run on {counted(runs_without, 'run')}"
         sentences.append(f"{without}; `probe SWEEP` computes the missing results.")
-    return sentences
+    return sentences + [
+        f"The numbers of the probe {name} are of different versions of its code; `probe SWEEP` updates the others."
+        for name, versions in sorted(codes.items())
+        if len(versions) > 1
+    ]

@@ -98,8 +98,10 @@ def test_a_factor_is_printed_only_if_the_larger_side_was_learned_somewhere() -> 
     factor = compared([*((20, True, False),) * 5, *((20, True, False, 28),) * 5])
     given = answer_of(factor, placed(40, 48), placed(12, 20))
     baseline, mix = given.mixes
-    for learned, shown in ((0, False), (2, False), (3, True)):
-        shares = (SizeShare(28, 0, 5), SizeShare(48, learned, 6))
+    runs = [((28, 0, 5), (48, learned, 6)) for learned in (0, 2, 3)]
+    lucky = [((28, 1, 2), (48, 0, 6)), ((28, 0, 5), (48, 2, 2))]
+    for cells, shown in zip([*runs, *lucky], (False, False, True, False, False), strict=True):
+        shares = tuple(SizeShare(*cell) for cell in cells)
         changed = replace(given, mixes=(replace(baseline, shares=shares), mix))
         assert learned_by_half(changed.mixes[0]) == shown
         assert ("at least 1.9 times fewer" in sentence(changed, changed.mix(MIX))) == shown

@@ -26,7 +26,7 @@ from orchestrator.home.array_files import packed_arrays
 from orchestrator.home.directories import Home
 from orchestrator.home.run_files import ARRAYS
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures import style
+from orchestrator.report.figures import learning_curves, style
 from orchestrator.report.figures.comparisons import caption, forest_figure, main_figure
 from orchestrator.report.figures.learning_curves import learning_figure
 from orchestrator.report.figures.probes import MOST_ROWS, SimilarityReader, runs_around, similarities_figure
@@ -296,6 +296,14 @@ def test_a_figure_of_similarities_has_room_for_some_mixes(tmp_path: Path) -> Non
     assert sum(len(axes.images) for axes in figure.axes) == MOST_ROWS
     room = "the figure has room for 20 mixes, and leaves out 3."
     assert reader.notes() == [f"Similarities are drawn for the first mixes only: {room}"]
+
+
+def test_a_figure_of_many_mixes_has_curves_of_the_first(stored: StoredSweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of somebody else may have 500, which would take minutes to draw."""
+    monkeypatch.setattr(learning_curves, "MOST_PANELS", 1)
+    figure = learning_figure(stored.spec, stored.runs, "title")
+    assert [title for axes in figure.axes if (title := axes.get_title(loc="left"))] == ["add"]
+    assert "title, the first 1 of 2 mixes" in texts(figure)
 
 
 def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:

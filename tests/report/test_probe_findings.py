@@ -40,6 +40,18 @@ def leave(run: Run, error: str = "", **numbers: float) -> None:
     write_result(run.directory, ProbeResult("similarity", 1, numbers, error), {})
 
 
+def test_numbers_of_different_code_are_said(probed: StoredSweep) -> None:
+    """A probe was changed, and another sweep probed again only the runs that it shares with this one."""
+    note = (
+        "The numbers of the probe similarity are of different versions of its code; `probe SWEEP` updates the others."
+    )
+    for run in probed.runs:
+        leave(run, ring=0.5)
+    assert probe_notes(probed.spec, probed.runs) == []
+    write_result(probed.runs[0].directory, ProbeResult("similarity", 1, {"ring": 0.5}, source="0123456789abcdef"), {})
+    assert probe_notes(probed.spec, probed.runs) == [note]
+
+
 def test_numbers_are_grouped_by_probe_and_chance_results_are_marked(probed: StoredSweep) -> None:
     assert probe_points(probed.runs) == {}
     cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in probed.runs}

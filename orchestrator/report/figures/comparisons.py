@@ -61,7 +61,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
         curves = f"Curves: posterior median of mean {words.score} with its {CONFIDENCE:.0%} band."
         points = f"{score[:1].upper()}{score[1:]} against {answer.size_axis}; a point for each of {runs}."
         drawn = f"{points} {curves} Below: {bars} and posteriors."
-    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} Sweep {sweep.id}."
+    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} Sweep {sweep.record_id}."
 
 
 @style.own_style()

@@ -24,14 +24,21 @@ COLORS = "plasma"
 """Color map whose steps differ in hue and lightness."""
 SHADES = (0.88, 0.12)
 """Range of the color map from the smallest to the largest size, which is visible on light and dark pages."""
+MOST_PANELS = 100
+"""Maximum number of panels. It takes 9 s to draw 100, and 500 took minutes."""
 MOST_TICKS = 7
 """Maximum number of labels of the color bar."""
 
 
 @style.own_style()
 def learning_figure(spec: SweepSpec, runs: Sequence[Run], title: str = "") -> Figure:
-    """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix."""
-    mixes = [mix.name for mix in spec.mixes]
+    """Draw validation accuracy on the target over optimizer steps, colored by size, in a panel per mix.
+
+    Only the first :data:`MOST_PANELS` mixes get one, and the title says so.
+    """
+    mixes = [mix.name for mix in spec.mixes][:MOST_PANELS]
+    if len(mixes) < len(spec.mixes):
+        title = ", ".join(filter(None, (title, f"the first {len(mixes)} of {len(spec.mixes)} mixes")))
     figure, grid = style.panels(mixes, HEIGHTS_IN, sharey=True)
     one_size = len(spec.sizes) == 1
     ends = (spec.sizes[0], spec.sizes[-1])

@@ -146,8 +146,8 @@ def _certified(answer: Answer, mix: MixAnswer, unit: str) -> str:
     """Return the certified factor, ``at least 1.5 times fewer`` for the unit `` times``.
 
     Return an empty string if the factor is close to 1, or if the comparison is not about parameters. Also return an
-    empty string if fewer than half of the runs learned at every size on the side that needs more parameters. The factor
-    then only reflects the sizes tried.
+    empty string if the side that needs more parameters was hardly learned at any size (:func:`learned_by_half`). The
+    factor then only reflects the sizes tried.
     """
     comparison = mix.comparison
     conclusion = conclusion_of(answer, mix)
