@@ -218,6 +218,7 @@ def compare_searchers(
     seed: int,
     workers: int = 1,
     stack: int = 1,
+    on_sweep: Callable[[str], object] = str,
 ) -> list[MethodScore]:
     """Compare search methods on the same simulated sweeps.
 
@@ -229,6 +230,7 @@ def compare_searchers(
         seed: Seed of the sweeps' curves.
         workers: Number of stacks that train at the same time.
         stack: Maximum number of runs in a stack.
+        on_sweep: Called before each sweep with its method and number, such as ``pairs, 3 of 40``.
     """
     rng = np.random.default_rng(seed)
     truths_by_sweep = [{mix: _draw_truth(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
@@ -237,7 +239,11 @@ def compare_searchers(
         return simulate(searcher, lambda run: truths[run.mix].run(run, costs[run.size]), workers, stack)
 
     def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
-        return [trace(METHODS[method](problem, **settings), truths) for truths in truths_by_sweep]
+        traced = []
+        for number, truths in enumerate(truths_by_sweep, 1):
+            on_sweep(f"{method}, {number} of {sweeps}")
+            traced.append(trace(METHODS[method](problem, **settings), truths))
+        return traced
 
     grid = traces("grid", {})
     return [

@@ -27,6 +27,8 @@ MixAndBaseline = tuple[str, str]
 """A mix and its baseline."""
 DEVIATIONS = 1.5
 """Distance from the middle of the candidate sizes to their ends, in standard deviations of the prior of a midpoint."""
+GRADUAL_SHARE = 0.3
+"""Prior probability of a gradual curve. The search uses such curves only when it doubts the others."""
 
 
 class PairCosts:
@@ -69,8 +71,8 @@ class ComparedRuns:
         self.blocks: list[Block] = []
         self.pairs: list[Pair | None] = []
         self.growth = Growth()
-        self.mix = prior_of(problem, DEVIATIONS)
-        self.baseline = prior_of(problem, DEVIATIONS)
+        self.mix = prior_of(problem, DEVIATIONS, GRADUAL_SHARE)
+        self.baseline = prior_of(problem, DEVIATIONS, GRADUAL_SHARE)
         self.open: dict[int, Block] = {}
         """Blocks that are not complete, by their index."""
         self.open_runs: dict[int, list[Request]] = {}

@@ -1,4 +1,7 @@
-"""Choice of the next blocks of one comparison, by expected growth of its evidence per unit of cost.
+"""Choice of the next blocks of one comparison.
+
+Before the decision, the best size is the one whose pairs are most likely to decide within what is left of the budget.
+After it, the best sizes are those whose pairs are expected to raise the certified factor most per unit of cost.
 
 A block depends only on the outcomes and costs of the comparison's own complete pairs, on parameters, and on the number
 of its blocks. Seeds are used in a fixed order, and none is used twice while unused seeds are left. Runs of the baseline
@@ -19,6 +22,7 @@ import numpy as np
 
 from orchestrator.search.base import Problem
 from orchestrator.search.ledger import ComparedRuns
+from orchestrator.search.reachable_pairs import Budget
 from orchestrator.transition.evidence import Block, Direction
 from orchestrator.transition.types import Floats
 
@@ -28,7 +32,17 @@ OVERHEAD = 1_000.0
 """Number added to a model's parameters to predict the cost of a run until costs are measured. A core trains models of
 this size at half its full rate (tests/bench/results/throughput.md, nested)."""
 THRIFT = 0.5
-"""Exponent of a pair's cost, by which its expected growth of the log evidence is divided."""
+"""Exponent of a pair's cost, by which its value for the factor is divided."""
+CONFIDENT = 0.3
+"""If no size decides with at least this probability, the search doubts its curves."""
+DOUBTED_EVERY = 2
+"""Then every second block is chosen with gradual curves among the others. Steep curves that were wrong would otherwise
+hide sizes at which the mixes differ (tests/bench/results/searchers.md, Crossing curves)."""
+HORIZON = 40.0
+"""Number of pairs of mean cost that the search plans ahead at most. With a budget of hundreds of pairs, nearly every
+size would be certain to decide, and the search would not prefer the one that decides soonest."""
+LEAST_NEEDED = 0.1
+"""Least log evidence that a decision is assumed to need, so that it never seems certain."""
 STEP = 1.2
 """The next factor to certify is at least this many times the last one."""
 AMBITION = 0.5
@@ -38,9 +52,11 @@ small steps. With 1, the search spends pairs on ratios too large to certify, and
 FEWEST_OPEN = 8
 """With fewer open blocks than this, the search always requests more. Otherwise idle slots would wait for the slowest
 run."""
+TINY = 1e-9
+"""Added to a variance that may be 0."""
 SMALLEST_VALUE = 1e-6
-"""Smallest value of a pair relative to its expected growth. It applies at sizes where the side that is behind overall
-may be ahead."""
+"""Smallest value of a pair relative to its expected growth toward the side that is ahead. It applies if no size can
+decide within the budget."""
 LEAST_GROWTH = {False: 0.02, True: 0.05}
 """Least expected growth of the log evidence for another pair, before (False) and after (True) the decision. With less,
 a decision would take more than a hundred pairs: both mixes are known to learn alike."""
@@ -53,6 +69,7 @@ class PairDesign:
     Attributes:
         runs: The comparison's blocks, with their pairs and costs.
         error: Probability of a decision if the mixes are equally good.
+        budget: The mix's budget.
     """
 
     problem: Problem
@@ -60,6 +77,7 @@ class PairDesign:
     baseline: str
     runs: ComparedRuns
     error: float
+    budget: Budget
 
     @cached_property
     def decided(self) -> Direction | None:
@@ -115,57 +133,89 @@ class PairDesign:
     @cached_property
     def _pairs_expected(self) -> float:
         """Number of pairs that decide the comparison from here if evidence grows as expected."""
-        growth_ST, _ = self._growths
-        reached = max(path[-1] for path in self.runs.growth.path.values()) - math.log(self._looks + 1)
-        needed = -math.log(self.error) - reached
+        growth_ST, _ = self._values
+        needed = min(map(self._needed, Direction))
         return needed / max(float(growth_ST.max()), LEAST_GROWTH[False])
+
+    def _needed(self, direction: Direction) -> float:
+        """Return the log evidence that a decision in this direction still needs."""
+        return -math.log(self.error) + math.log(self._looks + 1) - self.runs.growth.path[direction][-1]
 
     @cached_property
     def _best_place(self) -> tuple[tuple[int, int], list[int]]:
         """Best sizes of the mix and the baseline, and the free seeds there (empty if evidence would hardly grow)."""
         sizes = self.problem.sizes
-        cost_S = self._run_costs()
-        growth_ST, gain_ST = (values.copy() for values in self._growths)
-        least = LEAST_GROWTH[self.decided is not None]
-        gain_ST[growth_ST < least] = 0.0
-        for cell in zip(*np.nonzero(gain_ST), strict=True):
+        growth_ST, value_ST = (values.copy() for values in self._values)
+        value_ST[growth_ST < LEAST_GROWTH[self.decided is not None]] = 0.0
+        for cell in zip(*np.nonzero(value_ST), strict=True):
             # Every seed was used at these sizes. Without this, the best cell could have no block to request, and the
             # search would end although another cell still has seeds.
             if not self._has_free_seeds(*cell):
-                gain_ST[cell] = 0.0
-        # Costs differ between sizes far more than growths do, so growth per cost would favor the smallest models too
-        # much. The exponent is from simulated searches (tests/bench/results/searchers.md).
-        score_ST = gain_ST / (cost_S[:, None] + cost_S) ** THRIFT
-        best = divmod(int(score_ST.argmax()), len(sizes))
-        return (sizes[best[0]], sizes[best[1]]), self._free(*best) if gain_ST[best] > 0 else []
+                value_ST[cell] = 0.0
+        best = divmod(int(value_ST.argmax()), len(sizes))
+        return (sizes[best[0]], sizes[best[1]]), self._free(*best) if value_ST[best] > 0 else []
 
     @cached_property
-    def _growths(self) -> tuple[Floats, Floats]:
-        """Expected growth of the log evidence and its value, by size of the mix and of the baseline: S x T.
+    def _values(self) -> tuple[Floats, Floats]:
+        """Expected growth of the log evidence from a pair, and the value of a pair, by size of the mix and of the
+        baseline: S x T. Before the decision, only pairs of equal sizes have a value."""
+        if self.decided is not None:
+            return self._values_for_factor(self.decided)
+        growth_S, value_S = self._values_for_decision(gradual=False)
+        if value_S.max() < CONFIDENT and len(self.runs.blocks) % DOUBTED_EVERY == DOUBTED_EVERY - 1:
+            growth_S, value_S = self._values_for_decision(gradual=True)
+        return np.diag(growth_S), np.diag(value_S)
 
-        Before the decision only pairs at equal sizes count (:func:`toward_one_side`). After the decision only pairs
-        that would raise the factor count. Large ratios have more weight, because they certify all smaller factors too.
-        """
-        mix, baseline = self.runs.posteriors()
-        sizes = self.problem.sizes
+    def _curves(self, *, gradual: bool) -> tuple[Floats, Floats]:
+        """Draw curves of the mix and of the baseline: draws x sizes. ``gradual`` allows gradual curves."""
         # The number of blocks is the seed, so that the draws do not depend on when other mixes ask.
         rng = np.random.default_rng([zlib.crc32(self.mix.encode()), len(self.runs.blocks)])
-        mix_DS, baseline_DT = (surrogate.draw(sizes, rng.random(DRAWS)) for surrogate in (mix, baseline))
-        if self.decided is None:
-            growth_S, value_S = toward_one_side(mix_DS, baseline_DT)
-            return np.diag(growth_S), np.diag(value_S)
+        mix, baseline = self.runs.posteriors()
+        sizes = self.problem.sizes
+        return (
+            mix.draw(sizes, rng.random(DRAWS), gradual=gradual),
+            baseline.draw(sizes, rng.random(DRAWS), gradual=gradual),
+        )
+
+    def _values_for_decision(self, *, gradual: bool) -> tuple[Floats, Floats]:
+        """Return the expected growth of the log evidence from a pair at each size, and the probability that pairs there
+        decide within what is left of the budget, both S."""
+        growth_DS = signed_growth(*self._curves(gradual=gradual))
+        side = leading_side(growth_DS)
+        needed = max(self._needed(side), LEAST_NEEDED)
+        ahead_DS = np.maximum(growth_DS if side is Direction.MIX_AHEAD else -growth_DS, 0.0)
+        chance_S = chance_to_decide(ahead_DS, needed, self._pairs_left())
+        return np.abs(growth_DS).mean(axis=0), np.maximum(chance_S, SMALLEST_VALUE * ahead_DS.mean(axis=0))
+
+    def _pairs_left(self) -> Floats:
+        """Return the number of pairs at each size that what is left of the budget has room for, within the horizon."""
+        cost_S = self._run_costs()
+        pairs = min(max(self.budget.runs - len(self.runs.blocks), 1.0), HORIZON)
+        if math.isinf(self.budget.cost) or not self.runs.costs.sizes:
+            # Without a limit of the cost, prefer sizes as if these pairs could cost as much as pairs of the mean cost.
+            of_mean_cost: Floats = pairs * cost_S.mean() / cost_S
+            return of_mean_cost
+        left = max(self.budget.cost - sum(self.runs.costs.costs) / 2, float(cost_S.min()))
+        return np.minimum(pairs, min(left, HORIZON * float(cost_S.mean())) / cost_S)
+
+    def _values_for_factor(self, decided: Direction) -> tuple[Floats, Floats]:
+        """Return the expected growth of the log evidence from pairs that would raise the factor, and their value per
+        cost: S x T. Large ratios have more weight, because they certify all smaller factors too."""
+        mix_DS, baseline_DT = self._curves(gradual=False)
         count_S = np.array(list(self.problem.counts().values()))
         ratio_ST = count_S / count_S[:, None]
-        sign = 1 if self.decided is Direction.MIX_AHEAD else -1
+        sign = 1 if decided is Direction.MIX_AHEAD else -1
         rise_ST = ratio_ST**sign / self._at_least
         # Only these pairs (P of them) can raise the factor.
         mix_P, baseline_P = np.nonzero(rise_ST >= STEP)
-        mix_DP = mix_DS[:, mix_P]
-        baseline_DP = baseline_DT[:, baseline_P]
-        better_DP = sign * mix_DP > sign * baseline_DP
+        growth_DP = sign * signed_growth(mix_DS[:, mix_P], baseline_DT[:, baseline_P])
         growth_ST = np.zeros_like(rise_ST)
-        growth_ST[mix_P, baseline_P] = (divergence(mix_DP, baseline_DP) * better_DP).mean(axis=0)
-        return growth_ST, growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
+        growth_ST[mix_P, baseline_P] = np.maximum(growth_DP, 0.0).mean(axis=0)
+        value_ST = growth_ST * np.log(np.maximum(rise_ST, 1.0)) ** AMBITION
+        # Costs differ between sizes far more than growths do, so growth per cost would favor the smallest models too
+        # much. The exponent is from simulated searches (tests/bench/results/searchers.md).
+        cost_S = self._run_costs()
+        return growth_ST, value_ST / (cost_S[:, None] + cost_S) ** THRIFT
 
     def _free(self, mix: int, baseline: int) -> list[int]:
         """Return the seeds that the comparison's blocks have not used at these sizes, for the mix or for the baseline.
@@ -196,24 +246,36 @@ class PairDesign:
         return sorted(self.problem.seeds, key=lambda seed: self.runs.uses.get(seed, 0))
 
 
-def toward_one_side(mix_DS: Floats, baseline_DS: Floats) -> tuple[Floats, Floats]:
-    """Return the expected growth of the log evidence from a pair at each size, and the value of that growth, both S.
+def signed_growth(mix_DS: Floats, baseline_DS: Floats) -> Floats:
+    """Return the expected growth of the log evidence from a pair on each pair of curves: positive where the mix is
+    ahead, negative where it is behind."""
+    return divergence(mix_DS, baseline_DS) * np.sign(mix_DS - baseline_DS)
+
+
+def leading_side(growth_DS: Floats) -> Direction:
+    """Return the direction that is ahead over all sizes together on most drawn pairs of curves.
 
     If curves cross, pairs at sizes where the mix is ahead and pairs at sizes where it is behind undo each other's
-    evidence. So choose the side that is ahead over all sizes together. The value of a size is the growth for that side
-    minus the growth for the other side. The subtracted part has a weight from 0 to 1. It is 0 before the first pair,
-    and grows with the certainty about which side is ahead.
+    evidence. So the search keeps to one side.
     """
-    growth_DS = divergence(mix_DS, baseline_DS)
-    sign_DS = np.sign(mix_DS - baseline_DS)
-    # A mean of signs, so in [-1, 1]: 1 if the mix is ahead on every drawn pair of curves, near 0 if the draws disagree.
-    # Its sign is the side, and its size the certainty.
-    lead = float(np.sign((growth_DS * sign_DS).sum(axis=1)).mean())
-    side = 1.0 if lead >= 0 else -1.0
-    ahead_S, behind_S = ((growth_DS * (sign_DS == sign)).mean(axis=0) for sign in (side, -side))
-    # If no size has a positive value, the search continues at the size with the largest growth for the chosen side.
-    value_S: Floats = np.maximum(ahead_S - abs(lead) * behind_S, SMALLEST_VALUE * ahead_S)
-    return growth_DS.mean(axis=0), value_S
+    lead = float(np.sign(growth_DS.sum(axis=1)).mean())
+    return Direction.MIX_AHEAD if lead >= 0 else Direction.BASELINE_AHEAD
+
+
+def chance_to_decide(growth_DS: Floats, needed: float, pairs_S: Floats) -> Floats:
+    """Return the probability that pairs at a size add the needed log evidence, by size.
+
+    Args:
+        growth_DS: Expected growth of the log evidence from a pair on each pair of curves, 0 if it would not grow.
+        needed: The needed log evidence.
+        pairs_S: Number of pairs that the budget allows at each size.
+    """
+    from scipy.special import ndtr  # It takes .2 s to import, and commands that only read never need it.
+
+    # A log likelihood ratio has a variance of about twice its mean, and a sum over pairs is about normal.
+    total_DS = pairs_S * growth_DS
+    chance_S: Floats = ndtr((total_DS - needed) / np.sqrt(2 * total_DS + TINY)).mean(axis=0)
+    return chance_S
 
 
 def divergence(p: Floats, q: Floats) -> Floats:

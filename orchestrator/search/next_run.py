@@ -70,13 +70,14 @@ class KnownRuns:
         self.cells[cell] = is_intact
 
 
-def prior_of(problem: Problem, deviations: float = 0.0) -> Surrogate:
+def prior_of(problem: Problem, deviations: float = 0.0, gradual: float = 0.0) -> Surrogate:
     """Return the prior over the candidate sizes. ``deviations`` is the distance from the middle of the sizes to their
-    ends in standard deviations of the midpoint's normal prior; 0 makes the prior flat."""
+    ends in standard deviations of the midpoint's normal prior; 0 makes the prior flat. ``gradual`` is the probability
+    of a gradual curve."""
     smallest, largest = problem.sizes[0], problem.sizes[-1]
     half = math.log(largest / smallest) / 2
     spread = max(half, BEYOND) / deviations if deviations else math.inf
-    return Surrogate(math.sqrt(smallest * largest), half + BEYOND, spread)
+    return Surrogate(math.sqrt(smallest * largest), half + BEYOND, spread, gradual=gradual)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ Aim = Literal["decide", "factor", "locate"]
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
 """Minimum ``max_cost``. A smaller value would not allow any run."""
-RAISING = 2 / 3
+RAISING = 1 / 3
 """Share of a mix's budget for certifying a larger factor if transitions must also be located."""
 
 
@@ -108,7 +108,8 @@ class Pairs(Searcher):
         """Return the design of a comparison's next block, if ``runs`` are its blocks so far."""
         version, design = self._designs.get(comparison, (None, None))
         if design is None or version != runs.version or design.runs is not runs:
-            design = PairDesign(self.problem, *comparison, runs, self.settings.error)
+            budget = self._side(comparison[0], runs.seeds_of_mix).budget
+            design = PairDesign(self.problem, *comparison, runs, self.settings.error, budget)
             self._designs[comparison] = (runs.version, design)
         return design
 

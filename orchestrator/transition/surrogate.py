@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from orchestrator.transition.types import Floats
 
 SLOPES = np.array([3.0, 6.0, 12.0, 24.0, 48.0])
 """Slopes of the curves, per unit of ln size."""
+GRADUAL = 1.5
+"""Slope of gradual curves, on which the share of runs that learn hardly changes over a factor of two in size."""
 LAPSES = np.array([0.02, 0.1, 0.25])
 """Probabilities that a run does not learn, however large its model."""
 REACH = math.log(24)
@@ -29,8 +32,20 @@ MOST_PROBABILITY = 0.99
 """Highest probability on every curve."""
 
 
-MidpointRange = tuple[float, float, int]
-"""First and last midpoint, in ln size, and the number of midpoints."""
+class CurveGrid(NamedTuple):
+    """Midpoints and slopes of the curves: the first and last midpoint in ln size, the number of midpoints, and slopes.
+
+    Each combination has a curve for each of :data:`LAPSES`.
+    """
+
+    first: float
+    last: float
+    number: int
+    slopes: tuple[float, ...]
+
+    @property
+    def midpoints(self) -> Floats:
+        return np.linspace(self.first, self.last, self.number)
 
 
 class Surrogate:
@@ -40,14 +55,18 @@ class Surrogate:
         around: Size in the middle of the midpoints.
         reach: Maximum distance of a midpoint from ``around``, in ln size.
         spread: Standard deviation of the normal prior of midpoints, in ln size. By default the prior is flat.
+        gradual: Prior probability that the curve is gradual, in [0, 1).
     """
 
-    def __init__(self, around: float, reach: float = REACH, spread: float = math.inf) -> None:
+    def __init__(self, around: float, reach: float = REACH, spread: float = math.inf, *, gradual: float = 0.0) -> None:
         middle = math.log(around)
-        self._grid = (middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP))
-        self._midpoints = np.linspace(*self._grid)
-        prior_M = -0.5 * ((self._midpoints - middle) / spread) ** 2
-        self._log_weights = np.repeat(prior_M, len(SLOPES) * len(LAPSES))
+        slopes = (*SLOPES.tolist(), GRADUAL) if gradual else tuple(SLOPES.tolist())
+        self._grid = CurveGrid(middle - reach, middle + reach, 1 + 2 * math.ceil(reach / STEP), slopes)
+        prior_M = -0.5 * ((self._grid.midpoints - middle) / spread) ** 2
+        prior_MK = np.repeat(prior_M[:, None], len(slopes), axis=1)
+        if gradual:
+            prior_MK[:, -1] += math.log(len(SLOPES) * gradual / (1 - gradual))
+        self._log_weights = np.repeat(prior_MK.ravel(), len(LAPSES))
 
     def add(self, size: float, learned: bool | None) -> None:
         """Update the posterior with a run. A failed run (None) changes nothing."""
@@ -56,7 +75,7 @@ class Surrogate:
 
     def branch(self) -> Surrogate:
         """Return an independent copy."""
-        other = copy.copy(self)  # The midpoints never change, so copies share them.
+        other = copy.copy(self)
         other._log_weights = self._log_weights.copy()
         return other
 
@@ -64,9 +83,13 @@ class Surrogate:
         """Return the probability that the next run at a size learns."""
         return float(self.weights() @ self.curves(size))
 
-    def draw(self, sizes: Sequence[float], uniform: Floats) -> Floats:
-        """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes."""
-        cumulative = np.cumsum(self.weights())
+    def draw(self, sizes: Sequence[float], uniform: Floats, *, gradual: bool = True) -> Floats:
+        """Draw curves, one for each number of ``uniform`` in [0, 1): draws x sizes. With ``gradual=False``, draw only
+        from curves that are not gradual."""
+        weights = self.weights()
+        if not gradual and GRADUAL in self._grid.slopes:
+            weights.reshape(-1, len(self._grid.slopes), len(LAPSES))[:, -1] = 0.0
+        cumulative = np.cumsum(weights)
         index = np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
         drawn: Floats = _table(self._grid, tuple(sizes)).take(index, axis=0)
         return drawn
@@ -83,27 +106,27 @@ class Surrogate:
 
     def crossings(self, share: float) -> Floats:
         """Return the ln size at which each curve reaches a share of its top."""
-        crossing_MK = self._midpoints[:, None] + math.log(share / (1 - share)) / SLOPES
+        crossing_MK = self._grid.midpoints[:, None] + math.log(share / (1 - share)) / np.array(self._grid.slopes)
         return np.repeat(crossing_MK.ravel(), len(LAPSES))
 
 
 @lru_cache(maxsize=4096)
-def _curves(grid: MidpointRange, size: float) -> Floats:
-    distance_M = math.log(size) - np.linspace(*grid)
-    rise_MK = 1 / (1 + np.exp(-np.clip(SLOPES * distance_M[:, None], -50, 50)))
+def _curves(grid: CurveGrid, size: float) -> Floats:
+    distance_M = math.log(size) - grid.midpoints
+    rise_MK = 1 / (1 + np.exp(-np.clip(np.array(grid.slopes) * distance_M[:, None], -50, 50)))
     curves: Floats = np.clip(rise_MK[:, :, None] * (1 - LAPSES), LEAST_PROBABILITY, MOST_PROBABILITY).ravel()
     return _frozen(curves)
 
 
 @lru_cache(maxsize=1024)
-def _log_likelihood(grid: MidpointRange, size: float, learned: bool) -> Floats:
+def _log_likelihood(grid: CurveGrid, size: float, learned: bool) -> Floats:
     """Return the log likelihood of a run's outcome by curve."""
     curves = _curves(grid, size)
     return _frozen(np.log(curves if learned else 1 - curves))
 
 
 @lru_cache(maxsize=64)
-def _table(grid: MidpointRange, sizes: tuple[float, ...]) -> Floats:
+def _table(grid: CurveGrid, sizes: tuple[float, ...]) -> Floats:
     """Return each curve's probabilities: curves x sizes."""
     return _frozen(np.stack([_curves(grid, size) for size in sizes], axis=1))
 

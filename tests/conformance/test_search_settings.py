@@ -19,7 +19,7 @@ from trainables.base import Parameters
 MANY_SEEDS = replace(PROBLEM, seeds=tuple(range(24)))
 """A problem with more runs than a search needs, so that its settings say where it ends."""
 OTHERS: dict[tuple[str, str], Any] = {
-    ("pairs", "stack"): 3,
+    ("pairs", "stack"): 4,
     ("pairs", "error"): 0.3,
     ("pairs", "learned"): 0.95,
     ("pairs", "aim"): "decide",

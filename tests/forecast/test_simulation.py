@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from orchestrator.forecast.simulation import compare_searchers, continued, outlook, simulate, stacks
@@ -39,7 +41,10 @@ def test_requests_are_stacked_by_size_in_order() -> None:
 def test_methods_are_graded_against_known_truths() -> None:
     problem = Problem(("alone", "joint"), (4, 6, 8, 12, 16, 24, 32, 48), (0, 1, 2))
     costs = {size: float(size) for size in problem.sizes}
-    grid, pairs = compare_searchers(problem, {"grid": {}, "pairs": {}}, costs, sweeps=4, seed=0)
+    begun: list[str] = []
+    methods: dict[str, dict[str, Any]] = {"grid": {}, "pairs": {}}
+    grid, pairs = compare_searchers(problem, methods, costs, sweeps=4, seed=0, on_sweep=begun.append)
+    assert (begun[4], begun[-1]) == ("grid, 1 of 4", "pairs, 4 of 4")
     assert (grid.cost, grid.wall, grid.runs) == (1.0, 1.0, 48.0)
     assert pairs.cost < 0.8
     assert pairs.runs < 48

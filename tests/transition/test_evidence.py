@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from orchestrator.transition import e_value
 from orchestrator.transition.comparison import Comparison, Tallies, Tally, compare
 from orchestrator.transition.e_value import Growth, growth_of, log_evidence
 from orchestrator.transition.evidence import Block, Direction, Pair, counted_pairs, least_accuracy
@@ -149,6 +150,16 @@ def test_a_factor_needs_every_smaller_factor_refuted() -> None:
     equal, unequal = pairs_of(6, True, False), pairs_of(6, True, False, 12, 18)
     contrary = pairs_of(9, False, True, 12, 14)
     assert compared(*equal, *contrary, *unequal).at_least == 1
+
+
+def test_at_most_a_number_of_factors_are_tested_and_the_smallest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of somebody else may have 30,000 pairs, each of sizes of its own."""
+    pairs = [*pairs_of(6, True, False), *(pair for size in (14, 16, 18) for pair in pairs_of(6, True, False, 12, size))]
+    assert compared(*pairs).at_least == pytest.approx(1.5**2)
+    monkeypatch.setattr(e_value, "FEWEST_FACTORS", 2)
+    assert compared(*pairs).at_least == pytest.approx(1.5**2)
+    monkeypatch.setattr(e_value, "MOST_FACTOR_PAIRS", len(pairs))
+    assert compared(*pairs).at_least == pytest.approx((16 / 12) ** 2)
 
 
 def test_blocks_count_in_order_of_request_up_to_the_first_incomplete_one() -> None:
