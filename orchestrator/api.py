@@ -16,7 +16,7 @@ from orchestrator.catalog.listings import sweep_text
 from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, load_model, read_arrays, read_sweep, read_weights, space_of
 from orchestrator.catalog.summary import Summary
-from orchestrator.catalog.summary_cache import read_summary
+from orchestrator.catalog.summary_cache import read_summaries
 from orchestrator.history.sweeps import Sweep, UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
@@ -86,8 +86,8 @@ class SweepResults:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """A message for each part of the sweep's files that could not be read."""
-        return self._stored.damage
+        """A message for each part of the sweep's files that could not be read, and for changed code of its family."""
+        return self._stored.warnings
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -281,8 +281,8 @@ def _load(name: str | None, home: str | Path | None) -> StoredSweep:
     if name is not None:
         _check("sweep", name, str, "a sweep's id or its search space")
     stored = read_sweep(_home(home), name)
-    for damage in stored.damage:
-        warnings.warn(clean(damage), stacklevel=3)
+    for text in stored.warnings:
+        warnings.warn(clean(text), stacklevel=3)
     return stored
 
 
@@ -298,7 +298,7 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
     identity = ["sweep", "space", "profile", "changes", "state"]
     columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable", "imported"]
     place = _home(home)
-    rows = [_listed(read_summary(place, sweep_id)) for sweep_id in place.sweep_ids()]
+    rows = [_listed(summary) for summary in read_summaries(place)]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 

@@ -151,7 +151,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     if directory.exists():
         raise UserError(f"{str(directory)!r} already exists; pass a new directory as --output, or remove it")
     tables = {"runs": runs_frame(stored), "curves": curves_frame(stored), "transitions": transitions_frame(stored)}
-    with whole_directory(directory) as aside:
+    with whole_directory(directory, must_be_new=True) as aside:  # Another user could be first in a shared directory.
         aside.chmod(0o755)  # Unlike a home, exported tables are for other users too.
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
@@ -193,7 +193,7 @@ def page_of(stored: StoredSweep, index: str = "", nonce: str = "") -> str:
         trials=stored.trials,
         index=index,
         nonce=nonce,
-        damage=stored.damage,
+        damage=stored.warnings,
         failure=stored.failure,
     )
 

@@ -18,7 +18,7 @@ from orchestrator.jobs.state import State
 from orchestrator.report.answer_table import labeled, plain_table
 from orchestrator.report.sentences.costs import bad_runs
 from orchestrator.space.settings import flatten, plain_value
-from orchestrator.system.text import counted, moment, size_on_disk
+from orchestrator.system.text import counted, first_of, moment, size_on_disk
 from orchestrator.transition.types import Verdict
 from trainables.base import Evaluation
 
@@ -40,7 +40,7 @@ def sweeps_view(sweeps: Sequence[Summary | UnreadableError]) -> RenderableType:
             problems.append(f"unreadable: {sweep}")
             if sweep.answer:
                 stored = f"its stored answer, not checked:\n{sweep.answer}"
-                paragraphs += [Text(sweep.id, style="bold"), Padding(Text(stored), (0, 0, 0, 2))]
+                paragraphs += [Text(sweep.record_id, style="bold"), Padding(Text(stored), (0, 0, 0, 2))]
             continue
         problems += sweep.damage
         details = [sweep.profile, counted(sweep.runs, "run"), size_on_disk(sweep.disk_bytes)]
@@ -96,17 +96,17 @@ def status_view(summary: Summary, rows: Sequence[dict[str, Any]] = ()) -> Render
     return Group(*parts)
 
 
-def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
-    """Return a run that these sweeps share: settings, outcome, learning curve, traceback."""
-    stored = sweeps[0]
-    spec = sweeps[0].spec
+def run_view(key: str, stored: StoredSweep, sweeps: Sequence[str]) -> RenderableType:
+    """Return a run of a sweep: settings, outcome, learning curve, traceback. ``sweeps`` are the names of all sweeps
+    that have it."""
+    spec = stored.spec
     ended = next((run for run in stored.runs if run.key == key), None)
     begun = next((run for run in stored.training if run.key == key), None)
     run = ended or begun
-    assert run is not None, "the sweeps have it"
+    assert run is not None, "the sweep has it"
     facts = {
         "run": key,
-        "sweep": ", ".join(sweep.record_id for sweep in sweeps),
+        "sweep": first_of(sweeps),
         "mix": run.config.label,
         spec.size_axis: str(run.config.size),
         "seed": str(run.config.seed),

@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from orchestrator.catalog.reading import StoredSweep
+from orchestrator.home.run_files import Origin, read_origin
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.differences import differences
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
-from orchestrator.system.text import counted, first_of
+from orchestrator.system.text import counted, first_of, listed
 from orchestrator.transition.evidence import Block, RunId
 from trainables.base import Status
 
@@ -65,6 +66,21 @@ class PooledSweeps:
                 once[_run(record)] = record
         return tuple(once.values())
 
+    @cached_property
+    def has_other_source(self) -> bool:
+        """True if the hashes of the code that trained the runs differ. The code of a run without a hash is unknown."""
+        return len({origin.source for origin in self._origins if origin.source}) > 1
+
+    @cached_property
+    def has_other_code(self) -> bool:
+        """True for :attr:`has_other_source`, or if programs next to the script changed between the runs."""
+        return self.has_other_source or len({origin.nearby for origin in self._origins if origin.nearby}) > 1
+
+    @cached_property
+    def _origins(self) -> list[Origin]:
+        origins = (read_origin(run.directory) for sweep in self.sweeps for run in sweep.runs)
+        return [origin for origin in origins if origin is not None]
+
     def distinct(self) -> Iterator[StoredSweep]:
         """Yield the sweeps, each without the runs that :attr:`runs` takes from another sweep."""
         pooled = {id(record) for record in self.runs}
@@ -87,7 +103,8 @@ class PooledSweeps:
     def __str__(self) -> str:
         repeated = sum(len(sweep.runs) for sweep in self.sweeps) - len(self.runs)
         text = f"Pooled from {counted(len(self.sweeps), 'sweep')}: {counted(len(self.runs), 'run')}"
-        return f"{text}, {counted(repeated, 'repetition')} not counted" if repeated else text
+        text += f", {counted(repeated, 'repetition')} not counted" if repeated else ""
+        return f"{text}; their code for training differs" if self.has_other_code else text
 
 
 def complete_blocks(sweep: StoredSweep) -> Iterator[Block]:
@@ -111,7 +128,9 @@ def pool(sweeps: Sequence[StoredSweep]) -> PooledSweeps:
     """Return several sweeps as one.
 
     Raises:
-        UserError: For fewer than two sweeps, for a sweep that is passed twice, and for sweeps with different settings.
+        UserError: For fewer than two sweeps, for a sweep that is passed twice, for sweeps with different settings, and
+            for runs of different versions or code of a family, unless the spaces of all sweeps say ``code: warn``. Code
+            of built-in families changes with each release, so only their versions count.
     """
     ids = [sweep.id for sweep in sweeps]
     if twice := next((sweep_id for sweep_id in ids if ids.count(sweep_id) > 1), None):
@@ -132,4 +151,15 @@ def pool(sweeps: Sequence[StoredSweep]) -> PooledSweeps:
                 f"{other.id} cannot be pooled with {first.id}: they differ in {named}. "
                 "Pooled sweeps may differ only in seeds and in the limits of the search"
             )
-    return PooledSweeps((first, *others))
+    pooled = PooledSweeps((first, *others))
+    family = first.spec.family
+    versions = sorted({sweep.sweep.version for sweep in pooled.sweeps} - {0})
+    if len(versions) > 1:
+        named = listed([f"version {version}" for version in versions])
+        raise UserError(f"these sweeps cannot be pooled: their runs are of {named} of {family}")
+    if pooled.has_other_source and first.spec.source and any(sweep.spec.code != "warn" for sweep in pooled.sweeps):
+        raise UserError(
+            f"these sweeps cannot be pooled: the code of {family} changed between their runs. If all of it trains "
+            "identically, run the sweeps with --set code=warn"
+        )
+    return pooled

@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
+from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.journal import read_request
-from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.known_runs import is_of_others, recall_sweep
+from orchestrator.history.other_code import code_note
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.array_files import DAMAGED_ARRAYS
 from orchestrator.home.checkpoints import MOST_PROGRESS_LINES, read_members, read_progress
@@ -29,6 +31,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.did_you_mean import did_you_mean
 from orchestrator.system.errors import UserError
 from orchestrator.system.machine_errors import is_damage
+from orchestrator.system.reading_time import reading_limited
 from orchestrator.system.text import counted, first_of
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
@@ -185,6 +188,11 @@ class StoredSweep:
         return sum(run.is_imported for run in (*self.runs, *self.trials))
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Messages about damaged files, and about code of the family that has changed."""
+        return tuple(filter(None, (*self.damage, code_note(self.sweep))))
+
+    @property
     def origin(self) -> str:
         """Text of :func:`imported_text`."""
         return imported_text(self.is_imported, self.imported_runs)
@@ -201,7 +209,8 @@ class StoredSweep:
     @cached_property
     def answer(self) -> Answer:
         """The answer from the runs that ended."""
-        return answer(self.spec, self.runs, self.stopped, self.blocks)
+        with reading_limited(is_of_others(self.sweep.files)):
+            return answer(self.spec, self.runs, self.stopped, self.blocks)
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -240,9 +249,12 @@ def no_sweep(home: Home) -> str:
     return f"{home.root} has no sweep yet: start one with `run NAME`, or pass another --home"
 
 
-def read_sweeps(home: Home) -> list[StoredSweep | UnreadableError]:
-    """Return every sweep of a home, newest first, or the reason why it is unreadable."""
-    return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
+def read_sweeps(home: Home, *, answered: bool = True) -> Iterator[StoredSweep | UnreadableError]:
+    """Yield every sweep of a home, newest first, or the reason why it is not read. For ``answered`` see
+    :func:`read_known`."""
+    limit = ForeignTime(home)
+    for sweep_id in home.sweep_ids():
+        yield limit.read(sweep_id, partial(read_known, home, sweep_id, answered=answered))
 
 
 def read_known(home: Home, sweep_id: str, *, answered: bool = True) -> StoredSweep | UnreadableError:
@@ -293,25 +305,34 @@ def result_of_family(sweep: Sweep, compute: Callable[[], T]) -> T | UnreadableEr
         return UnreadableError(sweep.files, f"{sweep.spec.family} raised {type(error).__name__}: {error}")
 
 
-def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
-    """Return the key of the run with a unique prefix, and every readable sweep that has this run, newest first.
+def find_run(home: Home, given: str) -> tuple[str, StoredSweep, list[str]]:
+    """Return the key of the run with a unique prefix, the newest readable sweep that has this run, and the names of all
+    these sweeps in the record.
 
     Raises:
         UserError: If no run or several runs match.
+        UnreadableError: If the sweep has been damaged in the meantime.
     """
-    holders: dict[str, list[StoredSweep]] = {}
-    for sweep_id in home.sweep_ids():
-        sweep = read_known(home, sweep_id, answered=False)
+    holders: dict[str, list[tuple[str, str]]] = {}
+    unread = 0
+    for sweep in read_sweeps(home, answered=False):
         if isinstance(sweep, UnreadableError):
+            unread += 1
             continue
         for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:
             if given and key.startswith(given):
-                holders.setdefault(key, []).append(sweep)
+                # Only names, because many sweeps of somebody else may have long curves.
+                holders.setdefault(key, []).append((sweep.id, sweep.record_id))
     if len(holders) == 1:
-        return holders.popitem()
+        key, found = holders.popitem()
+        newest = read_known(home, found[0][0], answered=False)
+        if isinstance(newest, UnreadableError):
+            raise newest
+        return key, newest, [record_id for _, record_id in found]
     if holders:
         raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Type more of the key.")
-    raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
+    others = f" in the sweeps that could be read ({unread} could not)" if unread else ""
+    raise UserError(f"{home.root} has no run {given!r}{others}; `status SWEEP --runs` lists the keys of a sweep's runs")
 
 
 def read_arrays(run: Run) -> dict[str, NDArray[Any]]:

@@ -178,7 +178,7 @@ def summarize(stored: StoredSweep) -> Summary:
         mixes=mixes_of(answer),
         training=dict(Counter(run.config.label for run in stored.training) if stored.state is State.RUNNING else {}),
         unfinished=tuple(_unfinished_line(row) for row in _unfinished_rows(stored)),
-        damage=stored.damage,
+        damage=stored.warnings,
         runs=answer.runs,
         ended=len(stored.runs),
         cost=asdict(total) | {"share": total.share},

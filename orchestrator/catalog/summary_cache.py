@@ -25,13 +25,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
 import orchestrator
 from orchestrator.catalog.reading import StoredSweep, find_sweep, read_known, result_of_family
 from orchestrator.catalog.summary import Summary, summarize
+from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.journal import Ended, read_journal
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import PROBES, Home, SweepDirectory
@@ -98,6 +99,12 @@ def read_summary(
     if isinstance(stored, UnreadableError):
         return stored
     return result_of_family(stored.sweep, lambda: keep(stored))
+
+
+def read_summaries(home: Home) -> list[Summary | UnreadableError]:
+    """Return the summaries of a home's sweeps, newest first, each or the reason why it is not read."""
+    limit = ForeignTime(home)
+    return [limit.read(sweep_id, partial(read_summary, home, sweep_id)) for sweep_id in home.sweep_ids()]
 
 
 def open_summary(home: Home, given: str | None) -> Summary:

@@ -112,8 +112,8 @@ def describe(error: Exception) -> tuple[str, int]:
 def _system_error_text(error: OSError) -> str:
     path = f" {str(error.filename)!r}" if error.filename else ""
     if error.errno in FULL_DISK:
-        remedy = "Free some space and continue with --resume, or pass another --home."
-        return f"the disk is full: cannot write{path}. {remedy}"
+        remedy = " Free some space and continue with --resume, or pass another --home." if path else ""
+        return f"the disk is full: cannot write{path}.{remedy}"
     if error.errno in NO_PERMISSION:
         return f"permission denied:{path} ({error.strerror}). Pass another path as --home or --output."
     return f"{error.strerror}{path} (run again with --debug for the traceback)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import typer
 from orchestrator.catalog.export import output_path
 from orchestrator.catalog.summary_cache import open_summary
 from orchestrator.cli.options import HomeOption, OneSweep, as_in_run, warn
-from orchestrator.history.archive import export_home, import_home
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import LINES, Home
 from orchestrator.home.ownership import check_own
@@ -156,6 +158,8 @@ def rm_command(
         raise UserError(f"{files.id} is running: stop it first (`stop {files.id}`), then delete it")
     for line in lines:
         echo(line)
+    if not yes and sys.stdin is None:  # Closed, as under some schedulers.
+        raise UserError(f"{files.id} is deleted only if you confirm it: pass --yes")
     if not yes and not typer.confirm("Permanently delete it from disk and from its records?"):
         raise typer.Abort
     records = delete_sweep(files, warn)

@@ -5,8 +5,9 @@ The options of `run` are fields in sweep/run_options.py. :func:`with_options` tu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.history.foreign_time import ForeignTime
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
 from orchestrator.home.ownership import why_foreign
@@ -141,16 +144,30 @@ def open_home(home: Path) -> Home:
 
 
 def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
-    """Return the sweep with this name, by default the newest. Print messages about damaged files on stderr.
+    """Return the sweep with this name, by default the newest. Print messages about damaged files and changed code on
+    stderr.
 
     Raises:
         UserError: If no sweep or several sweeps match.
         UnreadableError: If the sweep cannot be read.
     """
     stored = read_sweep(home, sweep)
-    for damage in stored.damage:
-        warn(damage)
+    for text in stored.warnings:
+        warn(text)
     return stored
+
+
+def open_sweeps(sweep_ids: Iterable[str], home: Home) -> list[StoredSweep]:
+    """Return several sweeps, as :func:`open_sweep` does. Also raise ``UnreadableError`` if those of others take too
+    long."""
+    limit = ForeignTime(home)
+    opened: list[StoredSweep] = []
+    for sweep_id in sweep_ids:
+        stored = limit.read(sweep_id, partial(open_sweep, sweep_id, home))
+        if isinstance(stored, UnreadableError):
+            raise stored
+        opened.append(stored)
+    return opened
 
 
 def warn(text: str) -> None:

@@ -21,7 +21,7 @@ from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.retraining import retrained_differences, with_own_script
 from orchestrator.catalog.summary import run_rows, status_json
-from orchestrator.catalog.summary_cache import keep, open_summary, read_summary
+from orchestrator.catalog.summary_cache import keep, open_summary, read_summaries
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,
@@ -30,11 +30,13 @@ from orchestrator.cli.options import (
     OneSweep,
     open_home,
     open_sweep,
+    open_sweeps,
     path_option,
     warn,
     wide_console,
 )
 from orchestrator.forecast.cost_estimate import run_seconds
+from orchestrator.history.other_code import different_code_notes
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.ownership import check_own, why_foreign
@@ -45,7 +47,7 @@ from orchestrator.report.sentences.explanation import explain
 from orchestrator.report.sentences.next_step import next_step
 from orchestrator.report.side_by_side import can_scale, scaling_text
 from orchestrator.space.spaces import open_space
-from orchestrator.sweep.probe_stored_runs import probe_runs
+from orchestrator.sweep.probe_stored_runs import probe_runs, say_unknown_files
 from orchestrator.system import environment
 from orchestrator.system.commands import DISTRIBUTION, command_line
 from orchestrator.system.environment import HOME, user_path
@@ -67,12 +69,12 @@ def sweeps_command(
 ) -> None:
     """List all sweeps: state, findings, size on disk."""
     place = open_home(home)
-    sweeps = [read_summary(place, sweep_id) for sweep_id in place.sweep_ids()]
+    sweeps = read_summaries(place)
     if state is not None:  # The state of an unreadable sweep is not known.
         sweeps = [sweep for sweep in sweeps if not isinstance(sweep, UnreadableError) and sweep.state == state.value]
     if json_:
         values = [
-            {"id": sweep.id, "state": "unreadable", "why": sweep.why}
+            {"id": sweep.id, "state": "unreadable", "why": sweep.why, "imported": sweep.is_imported}
             if isinstance(sweep, UnreadableError)
             else status_json(sweep)
             for sweep in sweeps
@@ -207,12 +209,12 @@ def compare_command(
     place = open_home(home)
     if pooled:
         ids = [find_sweep(place, given) for given in sweeps]
-        print_pooled(pool([open_sweep(sweep_id, place) for sweep_id in ids]), output)
+        print_pooled(pool(open_sweeps(ids, place)), output)
         return
     ids = [sweep_id for given in sweeps for sweep_id in find_variants(place, given)]
     if twice := [sweep_id for sweep_id in dict.fromkeys(ids) if ids.count(sweep_id) > 1]:
         raise UserError(f"{twice[0]} was named twice: a sweep cannot be compared with itself")
-    print_comparison([open_sweep(sweep_id, place) for sweep_id in ids], output)
+    print_comparison(open_sweeps(ids, place), output)
 
 
 def print_comparison(
@@ -225,6 +227,8 @@ def print_comparison(
         output: File for the figure, or None.
         write: Function that writes the figure to the file.
     """
+    for note in different_code_notes([sweep.sweep for sweep in sweeps]):
+        warn(note)
     answers = export.compared(sweeps)
     kind = "variant" if all(entry.variant for entry in answers) else "sweep"
     wide_console().print(comparison_view(answers, kind))
@@ -343,6 +347,7 @@ def probe_command(
         result = probe_runs(probe, stored.spec, stored.runs, again=again)
         echo(f"{probe.name}: {result.text}")
         errors += result.errors
+    say_unknown_files(stored.spec, names)
     echo(f"`report {stored.id}` shows the results; `sync` writes them to MLflow")
     if errors:
         raise SweepError(f"the probes failed {len(errors)} times; `logs RUN` shows each error. The first: {errors[0]}")

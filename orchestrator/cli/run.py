@@ -24,6 +24,7 @@ from orchestrator.cli.options import (
     hardware_at,
     load_variants,
     open_sweep,
+    open_sweeps,
     resolve,
     wide_console,
     with_options,
@@ -240,7 +241,7 @@ def _compare_variants(attempts: Sequence[Attempt]) -> None:
     sweeps = [attempt.sweep.id for attempt in attempts if attempt.sweep is not None]
     if len(sweeps) > 1:
         home = Home(attempts[0].options.home.resolve())
-        stored = [open_sweep(sweep_id, home) for sweep_id in sweeps]
+        stored = open_sweeps(sweeps, home)
         print_comparison(stored, stored[-1].sweep.files.directory / "variants.png", replace_whole)
 
 

@@ -238,8 +238,17 @@ def simulate_command(
     """Compare the search methods on simulated sweeps: cost, error, coverage."""
     problem, methods, costs = _problem(space, options, method, stack)
     console = Console()
-    with console.status("simulating"):
-        results = compare_searchers(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
+    with Console(stderr=True).status("simulating") as status:
+        results = compare_searchers(
+            problem,
+            methods,
+            costs,
+            sweeps=truths,
+            seed=seed,
+            workers=workers,
+            stack=stack,
+            on_sweep=lambda sweep: status.update(f"simulating {sweep}"),
+        )
     table = plain_table("method", "runs", "cost", "wall", "busy", "error", "covers")
     for place, column in enumerate(table.columns):
         column.justify = "right" if place else "left"

@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from orchestrator.engine.job_queue import JobQueue, Sizing, failed
 from orchestrator.engine.messages import RunReport, StackJob, StackReport
+from orchestrator.engine.nearby_programs import NearbyPrograms
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.engine.work import Work
@@ -26,6 +27,7 @@ from orchestrator.jobs.plan import Job, Member, Plan, Stack, SweepSetup
 from orchestrator.jobs.resources import Resources
 from orchestrator.system.machine_errors import machine_error_text
 from trainables.base import Family, Outcome, Status
+from trainables.contract.sources import hash_of_training_code
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,8 @@ class Campaign(Work):
         self.resources = setup.resources
         self.observer = Observer()
         self._family: Family = setup.family.make()
-        self._store = RunStore(files.home, setup.sweep_id, setup.source)
+        self._nearby = NearbyPrograms(setup)
+        self._store = RunStore(files.home, setup.sweep_id, setup.source or hash_of_training_code(), self._hash_nearby)
         self._notes = StackNotes(files.stacks)
         self._checkpoints = Checkpoints(files.checkpoints)
         self._messages: set[str] = set()
@@ -188,12 +191,24 @@ class Campaign(Work):
         """Return the values from which the plan makes the stack's jobs again in a later process."""
         return [self.plan.describe(job) for job in stack.jobs]
 
+    def _warn_once(self, message: str) -> None:
+        if message not in self._messages:  # Every process sends the messages about its machine.
+            log.warning(message)
+        self._messages.add(message)
+
+    def _hash_nearby(self) -> str:
+        """Return the hash of the programs in a script's project, for a run that ends now. Warn once if they change."""
+        digest = self._nearby.hash_of_run()
+        if change := self._nearby.new_change():
+            log.warning(
+                f"{change} during {self.setup.sweep_id}; if the script runs them, its runs are of different code"
+            )
+        return digest
+
     def handle_report(self, stack_id: str, report: StackReport) -> None:
         self._reporting.add(stack_id)
         for message in report.messages:
-            if message not in self._messages:  # Every process sends the messages about its machine.
-                log.warning(message)
-            self._messages.add(message)
+            self._warn_once(message)
         # The order matters. Outcomes come first, because `steps` is the progress of the unfinished runs only.
         for reported in report.runs:
             self._handle_run_report(reported)

@@ -91,7 +91,7 @@ class Group(Work):
         for campaign in self.campaigns:
             campaign.stopping = True
 
-    def throw(self, error: Exception) -> bool:
+    def throw(self, error: Exception | KeyboardInterrupt) -> bool:
         """Raise the engine's exception inside every running sweep, so that each can clean up, and start no further
         sweep. Return False if no sweep was running."""
         self._interrupted = True

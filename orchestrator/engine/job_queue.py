@@ -16,6 +16,7 @@ from typing import Protocol
 from orchestrator.engine.run_table import RunState, RunTable, TableRun
 from orchestrator.home.run_store import RunStore
 from orchestrator.jobs.plan import Job, Plan, Stack, SweepSetup, next_stack
+from orchestrator.system.errors import shortened_error
 from trainables.base import Family, Outcome, Status
 
 
@@ -231,5 +232,5 @@ class JobQueue:
 
 
 def failed(error: str) -> Outcome:
-    """Return the outcome of a run that failed with this error."""
-    return Outcome(Status.FAILED, 0, {}, {}, error=error)
+    """Return the outcome of a run that failed with this error. The middle of a long error is omitted."""
+    return Outcome(Status.FAILED, 0, {}, {}, error=shortened_error(error))

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from orchestrator.home.run_files import ProbeResult
+from orchestrator.system.errors import shortened_error
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe
 
@@ -43,8 +44,8 @@ def run_probe(
             numbers = {name: float(value) for name, value in probed.numbers.items()}
             made = probed.arrays
         except Exception:  # noqa: BLE001 - a probe may raise anything; the result has the error
-            error = traceback.format_exc()
-    return ProbeResult(probe.name, probe.version, numbers, error), made
+            error = shortened_error(traceback.format_exc())
+    return ProbeResult(probe.name, probe.version, numbers, error, probe.source), made
 
 
 def _missing_text(probe: Probe, arrays: Arrays, weights: Arrays) -> str:

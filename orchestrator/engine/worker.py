@@ -40,6 +40,7 @@ from orchestrator.system.machine_errors import is_damage, machine_errno, machine
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.contract.torch_checkpoints import OtherStepError
+from trainables.contract.unknown_files import end_watch
 from trainables.probes.base import load_probe
 
 SHORTEST_REPORT_S = 0.1
@@ -139,6 +140,9 @@ class StackWorker:
             torch.cuda.empty_cache()
         if self.done:
             self.end_learner()  # Before the last report, so that the driver gets its messages.
+        if any(run.outcome is not None for run in report.runs):
+            text = end_watch((self._setup.family.name, *self._setup.probes))
+            self._messages += [text] if text else []
         messages = tuple(self._messages)
         self._messages.clear()  # Not replaced, because other objects append to this list.
         return replace(report, messages=messages)
@@ -232,9 +236,14 @@ class StackWorker:
                 return f"{here} has version {version}, but {driver} has {setup.version}. Install the same version there"
             remedy = "Install the same code there and restart that process"
             return f"{here} computes different run keys than {driver}. {remedy}"
-        if setup.family.hash in ("", setup.source) or not setup.source:  # An unknown source counts as equal.
+        if setup.family.hash not in ("", setup.source) and setup.source:  # An unknown source counts as equal.
+            difference = f"the code of {here} (in {setup.family.folder}) differs from the code in {driver}"
+        elif {name: load_probe(name).source for name in setup.probes} != setup.probe_sources:
+            difference = (
+                f"the code of the probes {', '.join(setup.probes)} on {platform.node()} differs from {driver}'s"
+            )
+        else:
             return ""
-        difference = f"the code of {here} (in {setup.family.folder}) differs from the code in {driver}"
         if setup.accepts_other_code:
             self._messages.append(difference)
             return ""

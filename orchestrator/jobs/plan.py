@@ -14,6 +14,7 @@ from orchestrator.jobs.resources import Resources
 from trainables.base import Family, Outcome, RunConfig
 from trainables.contract.user_modules import folders_of
 from trainables.families import FamilySource
+from trainables.probes.base import load_probe
 
 ENDING = 0.2
 """A job is about to end if less than this share of its time is left."""
@@ -177,6 +178,8 @@ class SweepSetup:
         resources: Resources of a stack.
         code: Folders of the user's modules that the family and the probes need, for
             :func:`trainables.contract.finder.serve` in a worker.
+        nearby: Hash of the programs in the project of a script when the sweep began. Empty if it is unknown.
+        probe_sources: Hash of the code of each probe in the driver, empty for a built-in one.
     """
 
     sweep_id: str
@@ -187,8 +190,11 @@ class SweepSetup:
     accepts_other_code: bool
     probes: tuple[str, ...]
     resources: Resources
+    nearby: str = ""
     code: Mapping[str, str] = field(init=False)
+    probe_sources: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "probe_sources", {name: load_probe(name).source for name in self.probes})
         # Found now, because later the same names may stand for modules in other folders.
         object.__setattr__(self, "code", folders_of((self.family.name, *self.probes)))

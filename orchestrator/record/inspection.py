@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.home.foreign_database import open_database, schema_of
-from orchestrator.record.mlflow_store import schema_flaw
+from orchestrator.record.mlflow_store import flaw_of_tables
 from orchestrator.system.files import is_file
 
 RECORD_ID = "[0-9a-f]" * 32
@@ -30,10 +30,9 @@ def _odd_records(database: Path) -> Iterator[str]:
         return
     try:
         with open_database(database) as connection:
-            schema = schema_of(connection)
-            if not schema:
+            if not schema_of(connection):
                 return  # MLflow has not created its tables yet.
-            if flaw := schema_flaw(schema):
+            if flaw := flaw_of_tables(connection):
                 yield f"{database} {flaw}, so its records were not read; `sync --rebuild` makes a new one"
                 return
             odd = connection.execute("SELECT run_uuid FROM runs WHERE run_uuid NOT GLOB ?", (RECORD_ID,))

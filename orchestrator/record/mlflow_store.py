@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from orchestrator.home.directories import DATABASE
-from orchestrator.home.foreign_database import Schema, open_database, schema_of
+from orchestrator.home.foreign_database import open_database, schema_of
 from orchestrator.home.foreign_files import checked_key
 from orchestrator.home.safe_writing import own_directory, own_path
 from orchestrator.record.tracker import StoreError
@@ -51,6 +51,8 @@ REBUILD_REMEDY = (
     "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
 )
 """Remedy for a database that cannot be used."""
+REVISIONS = "alembic_version"
+"""Table with the revision of a database. MLflow refuses revisions that are not its own."""
 PROXIED = ("mlflow-artifacts", "http", "https")
 """Schemes of addresses to which MLflow sends this user's login."""
 BUCKETS = ("s3", "gs", "wasbs")
@@ -152,11 +154,12 @@ def _check_database(store: Store, database: Path) -> None:
         database.parent.mkdir(parents=True, exist_ok=True)
         with open_database(database, to_write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            schema = schema_of(connection)
+            flaw = _revision_flaw(connection) if store.is_named else flaw_of_tables(connection)
     except (OSError, ValueError, sqlite3.Error) as error:
         raise StoreError(f"the MLflow store {store.shown}: {error}. {REBUILD_REMEDY}") from error
-    if schema and not store.is_named and (flaw := schema_flaw(schema)):
-        raise StoreError(f"the MLflow store {store.shown} {flaw}. {REBUILD_REMEDY}")
+    if flaw:
+        remedy = f"To keep it, run `mlflow db upgrade`, or install its version of MLflow ({URI_VARIABLE} names it)"
+        raise StoreError(f"the MLflow store {store.shown} {flaw}. {remedy if store.is_named else REBUILD_REMEDY}")
 
 
 def check_owner(store: Store) -> None:
@@ -177,17 +180,33 @@ def check_owner(store: Store) -> None:
     )
 
 
-def schema_flaw(schema: Schema) -> str:
-    """Return how the schema of a database differs from the one that the installed MLflow makes, such as "has tables
-    that MLflow 3.10 does not make (extra)". Return an empty string if they are equal."""
-    with open_database(_template()) as connection:
-        expected = schema_of(connection)
-    if schema == expected:
+def flaw_of_tables(connection: sqlite3.Connection) -> str:
+    """Return how the tables of a database differ from those that the installed MLflow makes, such as "has tables that
+    MLflow 3.10 does not make (extra)". Return an empty string if they are equal, or not made yet."""
+    schema = schema_of(connection)
+    if not schema:
         return ""
+    with open_database(_template()) as template:
+        expected = schema_of(template)
+    if schema == expected:
+        return _revision_flaw(connection)  # Only now: a view of another user could compute without end.
     others = schema - expected
     names = ", ".join(sorted({f"{name:.80}" for name, _ in others or expected - schema})[:3])
     made = f"MLflow {version('mlflow')}"
     return f"has tables that {made} does not make ({names})" if others else f"lacks tables that {made} makes ({names})"
+
+
+def _revision_flaw(connection: sqlite3.Connection) -> str:
+    """Return how the revision of a database differs from that of the installed MLflow, which refuses others."""
+    if (REVISIONS,) not in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        return ""  # MLflow has not created its tables yet.
+    query = f"SELECT version_num FROM {REVISIONS} LIMIT 3"
+    with open_database(_template()) as template:
+        expected, found = (sorted(str(row[0]) for row in one.execute(query)) for one in (template, connection))
+    if found == expected:
+        return ""
+    shown = ", ".join(f"{name:.80}" for name in found) or "none"
+    return f"has the revision {shown}, but that of MLflow {version('mlflow')} is {', '.join(expected)}"
 
 
 def outside_files(store: Store) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.foreign_time import ForeignTime
+from orchestrator.history.journal import Memory
+from orchestrator.history.known_runs import is_of_others, recall_sweep
 from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.ownership import check_own
@@ -25,10 +28,11 @@ from orchestrator.record.mlflow_store import (
 )
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
-from orchestrator.report.answer import answer
+from orchestrator.report.answer import Answer, answer
 from orchestrator.system.environment import temporary_directory
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
+from orchestrator.system.reading_time import reading_limited
 from orchestrator.system.text import counted
 
 FORMER_STORE_PREFIX = "former-store-"
@@ -45,19 +49,21 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     tracker = opener(record, home.root)()
     shown = choose_store(home.root).shown if record == "mlflow" else home.root / LINES
     troubles = []
+    limit = ForeignTime(home)
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
             console.out(f"{sweep_id} is running, so its own process records it", highlight=False)
             continue
         try:
-            sweep = load_sweep(home, sweep_id)
+            # Under the sweep's lock, so that no driver starts and records it at the same time.
+            with home.sweep(sweep_id).driving():
+                read = limit.read(sweep_id, partial(_read, home, sweep_id))
+                if isinstance(read, UnreadableError):
+                    raise read
+                count = _replay(*read, tracker, console)
         except UnreadableError as error:
             troubles.append(str(error))
             continue
-        try:
-            # Under the sweep's lock, so that no driver starts and records it at the same time.
-            with home.sweep(sweep_id).driving():
-                count = _replay(sweep, tracker, console)
         except StoreError as error:
             opener(record, home.root)  # Raises if the store also fails for other sweeps.
             troubles.append(f"{sweep_id}: {error}")
@@ -101,16 +107,22 @@ def _home(root: Path) -> Home:
     return home
 
 
-def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
+def _read(home: Home, sweep_id: str) -> tuple[Sweep, Memory, Answer]:
+    """Return a sweep with its runs and its answer. Raises :class:`UnreadableError`."""
+    sweep = load_sweep(home, sweep_id)
+    with reading_limited(is_of_others(sweep.files)):
+        memory = recall_sweep(sweep)
+        return sweep, memory, answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
+
+
+def _replay(sweep: Sweep, memory: Memory, answered: Answer, tracker: Tracker, console: Console) -> int:
     """Pass a sweep's whole journal to the tracker, and return the number of its runs."""
-    memory = recall_sweep(sweep)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
     records = SweepRecords(sweep, lambda call: call(tracker))
     records.begin()
     for run in memory.ended:
         records.run_ended(run)
-    answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE_FILE).stem}.*")), *directory.glob(REPORT_FILE)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.

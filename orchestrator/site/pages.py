@@ -14,6 +14,7 @@ from orchestrator.catalog.export import compared, page_of
 from orchestrator.catalog.reading import StoredSweep, in_training, read_known
 from orchestrator.catalog.summary import MixSummary, Summary
 from orchestrator.catalog.summary_cache import read_summary
+from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import PROBES, Home
 from orchestrator.home.foreign_files import read_text
@@ -73,8 +74,9 @@ class SweepPages:
         except StoreError as error:
             links = {}
             notes = [f"MLflow's record cannot be read: {error}"]
+        limit = ForeignTime(self.home)
         entries = [
-            self._entry(sweep_id, links.get(sweep_id, {}), index < MOST_SWEEPS_SHOWN)
+            self._entry(sweep_id, links.get(sweep_id, {}), index < MOST_SWEEPS_SHOWN, limit)
             for index, sweep_id in enumerate(self.home.sweep_ids())
         ]
         running = any(entry["state"] == "running" for entry in entries)
@@ -200,17 +202,14 @@ class SweepPages:
             "summary", sweep_id, lambda: read_summary(self.home, sweep_id, lambda: self._stored(sweep_id))
         )
 
-    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> dict[str, Any]:
+    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool, limit: ForeignTime) -> dict[str, Any]:
         """Return a sweep as the page's template needs it, with runs in training and requests to stop as text."""
-        summary = self._summary(sweep_id)
+        summary = limit.read(sweep_id, lambda: self._summary(sweep_id))
         entry: dict[str, Any] = {"id": sweep_id, "links": links, "training": (), "stopping": ()}
         if isinstance(summary, UnreadableError):
             empty: dict[str, Any] = {"summary": None, "about": "", "verdicts": (), "figure": "", "links": {}}
-            return (
-                entry
-                | empty
-                | {"state": "unreadable", "why": str(summary), "report": summary.report, "answer": summary.answer}
-            )
+            left = {"report": summary.report, "answer": summary.answer, "imported": summary.is_imported}
+            return entry | empty | {"state": "unreadable", "why": str(summary)} | left
         if summary.is_running and isinstance(stored := self._stored(sweep_id), StoredSweep):
             ended = frozenset(run.key for run in stored.runs)
             unfinished = in_training(stored.sweep, ended, lambda text: None)  # Skip files being written.
@@ -219,6 +218,7 @@ class SweepPages:
             entry["stopping"] = [mix or "the whole sweep" for mix in requests if mix not in stored.stopped]
         return entry | {
             "summary": summary,
+            "imported": summary.is_imported,
             "state": summary.state,
             "about": summary.about,
             "headline": " ".join(summary.findings) if shown else "see its report for the answer",

@@ -63,6 +63,8 @@ MLFLOW_POLICY = (
 written, in frames that inherit this policy. So only MLflow's files run as scripts, and nothing is sent elsewhere."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
+MOST_CONNECTIONS = 128
+"""Most connections that may be open at once. Each takes a thread, and any user of the machine can connect."""
 LOCKED = (
     "Open the address that the terminal of `ui` shows. It contains a token, so that only you can read these pages; "
     "{file} in the home also contains it."
@@ -135,6 +137,24 @@ class _Server(ThreadingHTTPServer):
         self.access = Access()
         self.mlflow = mlflow
         self.address_file = ""
+        self.free_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, or close it if too many are open."""
+        if not self.free_connections.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self.free_connections.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.free_connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the error of a failed request, unless the browser closed the connection."""

@@ -9,6 +9,8 @@ from orchestrator.system.strict import STRICT
 
 MOST_SIZES = 1_000
 """Maximum number of sizes: 1,000 sizes from 1 to a million are 1.4% apart."""
+LARGEST_SEED = 2**63 + 100_000
+"""Largest seed of a run: seeds begin at 2**63 - 1 at most."""
 LARGEST_SIZE = 10**15
 """Maximum size. Floats represent all whole numbers up to it exactly."""
 

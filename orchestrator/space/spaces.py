@@ -36,7 +36,7 @@ from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from trainables.base import SettingsError
 from trainables.contract.user_code import offer
-from trainables.families import load_family, refresh_family
+from trainables.families import load_family, refresh
 from trainables.script.options import ScriptOptions
 
 PACKAGE = "search_spaces"
@@ -291,7 +291,7 @@ def load_space(
         if values.is_set(key):
             values.refuse((key,), "can be set only in a file")
     try:
-        refresh_family(str(values.data.get("family", DEFAULT_FAMILY)))
+        refresh(str(values.data.get("family", DEFAULT_FAMILY)))
         return parse(SweepSpec, values.data).with_code()
     except SettingsError as error:
         raise UserError(_describe(values, Mistake(("family",), explain(error)))) from error

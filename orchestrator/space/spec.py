@@ -24,7 +24,7 @@ from trainables.contract.bars import Bar
 from trainables.contract.runs import salted
 from trainables.contract.sources import source_hash
 from trainables.contract.user_code import offer
-from trainables.families import FamilySource, load_family, refresh_family
+from trainables.families import FamilySource, load_family, refresh
 from trainables.probes.base import load_probe
 from trainables.script.code import with_code
 
@@ -297,7 +297,9 @@ class SweepSpec(WrittenSpec):
         """
         if self.folder:
             offer([self.folder])
-        refresh_family(self.family)
+        refresh(self.family)
+        for probe in self.probes:
+            refresh(probe, kind="probe", key="probes")
         if self.script is not None:
             return self.with_code().checked()
         is_same = load_family(self.family) is self.family_class and source_hash(self.family) == self.source

@@ -16,6 +16,7 @@ from orchestrator.history.journal import Answered, Broken, recall
 from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import ANSWER_FILE, FIGURE_FILE, REPORT_FILE, Sweep
 from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.run_files import is_outdated
 from orchestrator.jobs.plan import Stack
 from orchestrator.jobs.state import State
 from orchestrator.record.recorder import Recorder
@@ -31,6 +32,7 @@ from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run
 from orchestrator.sweep.driving import Drive
 from orchestrator.sweep.interruption import stopped_text
+from orchestrator.sweep.probe_stored_runs import probe_runs, say_unknown_files
 from orchestrator.sweep.run_options import RECORDS, RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.system.commands import command_line
@@ -38,6 +40,7 @@ from orchestrator.system.errors import SweepError
 from orchestrator.system.files import replace_whole
 from orchestrator.system.text import counted, listed
 from trainables.base import Status
+from trainables.probes.base import load_probe
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
         record.end(result, State.FAILED)
         _close(recorder, options, RECORD_TIMEOUT_S)
         raise SweepError(f"every run failed. The first error:\n{errors[0].strip()}")
+    _update_probes(sweep, runs)
     record.end(result, State.FINISHED)
     plan.journal.append(Answered())
     if drive.view.named:
@@ -84,6 +88,19 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
             log.info(f"{name}  {path}")
     log.info(f"pages   {command_line('ui', '--home', sweep.files.home.root)}{missing}")
     return result
+
+
+def _update_probes(sweep: Sweep, runs: Sequence[Run]) -> None:
+    """Run the sweep's probes on runs that lack their results, or have those of another version or code: runs that other
+    sweeps trained, or that ended before a sweep was interrupted."""
+    finished = [run for run in runs if run.outcome.status is Status.FINISHED]
+    for name in sweep.spec.probes:
+        probe = load_probe(name)
+        due = [run for run in finished if is_outdated(probe, run.directory)]
+        if due:
+            counts = probe_runs(probe, sweep.spec, due)
+            log.info(f"Probed {counted(len(due), 'earlier run')} with {name}: {counts.text}")
+            say_unknown_files(sweep.spec, sweep.spec.probes)
 
 
 def clear_checkpoints(plan: StudyPlan) -> None:

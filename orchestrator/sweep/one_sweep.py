@@ -34,7 +34,7 @@ from orchestrator.sweep.interruption import stop_on_machine_error
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.study_plan import StudyPlan
 from orchestrator.sweep.tuning import tune
-from orchestrator.system.files import remove_tree, replace_whole
+from orchestrator.system.files import remove_tree
 from orchestrator.system.text import first_of
 from trainables.base import Status
 
@@ -72,7 +72,7 @@ def create(spec: SweepSpec, home: Home, options: RunOptions, extended: Sweep | N
         spec = _with_looks(spec, home, extended)
     sweep = create_sweep(spec, home, fresh=options.fresh)
     if extended is not None and extended.files.is_imported:  # Another user may have chosen its pairs.
-        replace_whole(sweep.files.imported, b"")
+        sweep.files.note_own_part()
         log.warning(f"{extended.id} came with an archive, so {sweep.id}, which extends it, is also shown as imported")
     return sweep
 
@@ -115,6 +115,8 @@ def drive_sweep(
     with ExitStack() as cleanup:
         cleanup.enter_context(stop_on_machine_error(sweep.files, options))
         cleanup.enter_context(sweep.files.driving())
+        if sweep.files.is_imported:
+            sweep.files.note_own_part()
         journal = cleanup.enter_context(Journal(sweep.files.journal))
         # Only now, when this process has the sweep's lock. A request that is still there asked an earlier process.
         sweep.files.delete_stop_requests()

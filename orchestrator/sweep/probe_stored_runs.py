@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,7 +27,10 @@ from orchestrator.system.environment import scratch
 from orchestrator.system.files import is_file
 from orchestrator.system.machine_errors import is_damage
 from trainables.base import Family, RunConfig, Status
+from trainables.contract.unknown_files import end_watch
 from trainables.probes.base import Probe
+
+log = logging.getLogger(__name__)
 
 
 def probe_stored_run(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
@@ -65,6 +69,12 @@ class ProbeCounts:
     def text(self) -> str:
         """The counts as text, such as ``3 probed, 1 already done``."""
         return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "no runs yet"
+
+
+def say_unknown_files(spec: SweepSpec, probes: Iterable[str]) -> None:
+    """Warn of files that probes of a sweep, or its family, have run here and that do not count as their code."""
+    if text := end_watch((spec.family, *probes)):
+        log.warning(text)
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> ProbeCounts:

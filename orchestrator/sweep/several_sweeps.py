@@ -148,11 +148,12 @@ class _Sweeps:
                 keep_ended(attempt.sweep.files, can_wait=self._invocation.owns_process)
 
     def _train(self, group: Group) -> None:
-        """Train until all sweeps have ended. An exception of the engine ends every sweep that has begun."""
+        """Train until all sweeps have ended. An exception of the engine ends every sweep that has begun, and so does a
+        ``KeyboardInterrupt`` that training itself raises."""
         while group.begin():
             try:
                 self._engine.execute(group)
-            except Exception as error:
+            except (Exception, KeyboardInterrupt) as error:
                 if not group.throw(error):
                     raise
 
@@ -162,7 +163,7 @@ class _Sweeps:
             attempt.answer = yield from self._answer(attempt)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
             # Keep the other sweeps running. check_answered raises this exception later.
-            attempt.error = error
+            attempt.error = _error_of_gone_directory(attempt, error) or error
         if attempt.ended is not None:
             attempt.ended(attempt)
 
@@ -219,3 +220,18 @@ class _Sweeps:
             if attempt.sweep is not None and attempt.is_live
         ]
         return "\n".join(messages)
+
+
+def _error_of_gone_directory(attempt: Attempt, error: BaseException) -> SweepError | None:
+    """Return an error that says that a sweep's directory is gone, or None if it is still there. What failed first
+    depends on the engine and the moment."""
+    if attempt.sweep is None or isinstance(error, (SweepError, KeyboardInterrupt)):
+        return None
+    directory = attempt.sweep.files.directory
+    if directory.is_dir():
+        return None
+    gone = SweepError(
+        f"{directory} was moved or removed while its sweep trained. Move it back, and continue with --resume"
+    )
+    gone.__cause__ = error
+    return gone

@@ -3,6 +3,7 @@ home."""
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from orchestrator.system import hardware
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, has_gpu_driver
-from orchestrator.system.permissions import closing_command, sharing_text
+from orchestrator.system.permissions import closing_command, places_of_others, sharing_text
 from trainables.contract.finder import MAIN
 
 
@@ -163,4 +164,12 @@ def _check_alone(home: Home) -> None:
             raise UserError(
                 f"{directory} {words}, who could make a script write to other files of yours. Use another --home, or "
                 f"remove that permission ({closing_command(directory)})"
+            )
+    for place in places_of_others(home.root.resolve()):
+        # The owner of a disk, or of a project in a container, may be a user that the administrator chose. A directory
+        # that members of a team can write is one for everyday work.
+        if place.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise UserError(
+                f"other users can write {place}, who could put another directory in the place of {home.root} and make "
+                "a script write to other files of yours: pass another --home"
             )

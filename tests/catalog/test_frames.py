@@ -126,3 +126,20 @@ def test_an_export_is_complete_or_leaves_nothing(
     with pytest.raises(OSError, match="No space"):
         export(stored, tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_directory_that_somebody_else_made_in_the_meantime_is_no_result(
+    stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a shared directory, another user could be first, with tables of their own."""
+    chmod = Path.chmod
+
+    def make_another(path: Path, mode: int) -> None:
+        (tmp_path / "tables").mkdir()
+        (tmp_path / "tables" / "runs.csv").write_text("forged")
+        chmod(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", make_another)
+    with pytest.raises(OSError, match=r"not empty|exists"):
+        export(stored, tmp_path / "tables")
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["runs.csv"]

@@ -78,7 +78,8 @@ def test_a_run_of_two_arms_is_stored_and_found_once(tmp_path: Path) -> None:
     assert len(stored.runs) == 2 * len({run.key for run in stored.runs})
     key = stored.runs[0].key
     assert stored.run(key).key == key
-    assert [holder.id for holder in find_run(home, key)[1]] == [sweep.id]
+    _, holder, names = find_run(home, key)
+    assert (holder.id, names) == (sweep.id, [sweep.id])
     assert stored.disk_bytes == directory_bytes(sweep.files.directory) + directory_bytes(home.runs)
 
 
@@ -143,11 +144,11 @@ def test_a_run_is_found_in_every_sweep_that_has_it_and_while_it_trains(home: Hom
     sweeps = [write_sweep(home, sweep_spec, runs=[first]).id for _ in range(2)]
     (training,) = leave_stack(home, write_sweep(home, sweep_spec, runs=[], answered=False), [second], 2)
     key = sweep_spec.make_family().key(first)
-    key_found, holding = find_run(home, key[:8])
-    assert key_found == key
-    assert {sweep.id for sweep in holding} == set(sweeps)
+    key_found, newest, names = find_run(home, key[:8])
+    assert (key_found, newest.id) == (key, names[0])
+    assert set(names) == set(sweeps)
     assert find_run(home, training)[0] == training
-    with pytest.raises(UserError, match="there is no run 'zz'"):
+    with pytest.raises(UserError, match="has no run 'zz'"):
         find_run(home, "zz")
-    with pytest.raises(UserError, match="there is no run ''"):
+    with pytest.raises(UserError, match="has no run ''"):
         find_run(home, "")

@@ -90,6 +90,7 @@ def truth(directory: Path, **changes: Any) -> Truth:
     home = Home(directory)
     entries = [item for sweep_id in home.sweep_ids() for item in ended(directory, sweep_id)]
     assert len(entries) == len(spec.cells) * spec.seeds
+    assert [item.outcome.error for item in entries if item.outcome.error] == []
     outcomes = {(item.request.mix, item.request.size, item.request.seed): item.outcome.to_json() for item in entries}
     answer = answer_in(output.getvalue())
     assert answer, "an undisturbed sweep has an answer"

@@ -65,7 +65,7 @@ def test_status_shows_the_newest_or_the_named_sweep(run: Program, home: Path) ->
     ("words", "message"),
     [
         (["status", "lgistic"], "Did you mean 'logistic'?"),
-        (["logs", "zzzz"], "there is no run 'zzzz'"),
+        (["logs", "zzzz"], "has no run 'zzzz'"),
         (["logs"], "Missing argument 'RUN'"),
     ],
 )

@@ -228,7 +228,7 @@ def test_the_batch_script_starts_ray_only_in_a_directory_of_its_user(before: str
         place.chmod(0o777 if "open" in before else 0o700)
     if before == "of another user":
         os.chown(place, 65534, 65534)
-    done = process(["sh", "-c", f'{private}; "$@"', "try", place, "echo", "started"])
+    done = process(["sh", "-c", f'{private}; shift; "$@"', "try", place, "echo", "started"])
     if before in ("nothing", "own"):
         assert done.succeeded() == "started\n"
         assert place.stat().st_mode & 0o777 == 0o700
@@ -247,12 +247,12 @@ for word; do
     esac
 done
 exec "$@\"""",
-    "ray": """echo "$@" >> "$SLURM_SUBMIT_DIR/ray"
+    "ray": """echo "$@" >> "$SLURM_SUBMIT_DIR/ray"; pwd > "$SLURM_SUBMIT_DIR/where"
 [ -z "$BROKEN" ] || exit 1
 for word; do [ "${word#--temp-dir=}" = "$word" ] || own=${word#--temp-dir=}; done
 mkdir -p "$own" && echo 127.0.0.1:4711 > "$own/ray_current_cluster"
 exec sleep 30 > /dev/null 2>&1""",
-    "python": '[ "$2" = orchestrator ] || exec "$PYTHON" "$@"; echo "$@" > "$SLURM_SUBMIT_DIR/run"',
+    "python": '[ "$3" = orchestrator ] || exec "$PYTHON" "$@"; echo "$@" > "$SLURM_SUBMIT_DIR/run"',
     "sleep": "exec /bin/sleep $(($1 / 10)).1",
 }
 """Programs for a job without Slurm and Ray. ``PLANTED`` is an address that another user writes into each directory of
@@ -290,7 +290,9 @@ def test_the_batch_script_joins_only_the_ray_that_it_started(planted: str, is_br
         done.succeeded()
         assert mode == 0o700
         assert "--port=0" in (tmp_path / "ray").read_text().split()
-        assert "--address 127.0.0.1:4711" in (tmp_path / "run").read_text()
+        # Python imports nothing from the directory of the job, in which a team may write.
+        assert (tmp_path / "run").read_text().startswith("-P -m orchestrator run some_space --address 127.0.0.1:4711")
+        assert (tmp_path / "where").read_text() == f"{place}\n"
     else:
         assert done.code == 1
         assert ("File exists" if planted else "Ray did not start on node1") in done.err

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.job_queue import failed
 from orchestrator.engine.messages import RunReport, StackReport
 from orchestrator.history.journal import Ended, Journal, Stopped, read_journal, read_request, recall
 from orchestrator.history.sweeps import Sweep
@@ -23,6 +24,7 @@ from orchestrator.space.problem import searcher_of
 from orchestrator.space.runs import Run
 from orchestrator.space.stack_sizes import StackSizes
 from orchestrator.sweep.study_plan import StudyPlan
+from orchestrator.system.errors import exception_line
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
@@ -119,6 +121,18 @@ def test_a_failed_stack_is_retried_whole_then_run_by_run_and_a_run_that_fails_al
     finish(campaign, last)
     assert campaign.done
     assert failures(files) == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom"), None]
+
+
+def test_the_middle_of_a_long_error_is_omitted() -> None:
+    """A message may contain a whole batch, and every listing would read it again."""
+    error = f"Traceback (most recent call last):\n  File 1\nValueError: bad batch {list(range(100_000))}\n"
+    shortened = failed(error).error
+    assert len(shortened) < 20_100
+    assert shortened.startswith(error[:10_000])
+    assert shortened.endswith(error[-10_000:])
+    assert f"\n... ({len(error) - 20_000:,} characters) ...\n" in shortened
+    assert exception_line(shortened).startswith("ValueError: bad batch [0, 1, 2")
+    assert failed("short").error == "short"
 
 
 def test_a_stack_that_fails_while_the_sweep_stops_is_not_counted_as_failed(files: Path) -> None:

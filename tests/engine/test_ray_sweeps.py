@@ -15,7 +15,7 @@ from orchestrator.engine.ray.session import RaySession
 from orchestrator.home.directories import Home
 from orchestrator.space.spec import SweepSpec
 from tests.engine.test_closing import LOG, closing_spec, events
-from tests.engine.test_slugs import SlashedFamily
+from tests.engine.test_slugs import HiddenFamily, SlashedFamily
 from tests.engine.test_trouble import troubled_spec
 from tests.sweep.sweeps import ended, run_here, spec
 
@@ -39,9 +39,12 @@ def test_ray_closes_every_learner(run_on_ray: RunOnRay, tmp_path: Path) -> None:
     assert not Path(events("work")[0].removeprefix("work ")).exists()
 
 
-def test_ray_trains_a_family_whose_sizes_are_named_by_a_path(run_on_ray: RunOnRay, tmp_path: Path) -> None:
-    family = f"{SlashedFamily.__module__}:{SlashedFamily.__name__}"
-    run_on_ray(spec(family=family, sizes=[8, 16], seeds=1, search={"method": "grid"}), tmp_path)
+@pytest.mark.parametrize("family", [SlashedFamily, HiddenFamily])
+def test_ray_trains_a_family_whose_sizes_are_named_by_a_path(
+    family: type[SlashedFamily], run_on_ray: RunOnRay, tmp_path: Path
+) -> None:
+    name = f"{family.__module__}:{family.__name__}"
+    run_on_ray(spec(family=name, sizes=[8, 16], seeds=1, search={"method": "grid"}), tmp_path)
     assert {entry.outcome.status for entry in ended(tmp_path)} == {"finished"}
     assert Home(tmp_path).sweep_ids()
 

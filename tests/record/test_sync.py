@@ -13,11 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.history.archive import export_home, import_home
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.home.ownership import trust_home
 from orchestrator.record.inspection import foreign_records
@@ -362,11 +364,34 @@ def of_home(home: Path) -> set[tuple[str, str, str]]:
     return {(run.info.run_id, run.data.tags.get(PARENT, ""), run.info.run_name) for run in runs}
 
 
-def test_a_database_of_another_version_of_mlflow_is_named_with_the_remedy(recorded: Path) -> None:
-    sql(recorded, "UPDATE alembic_version SET version_num = '0a8213491aaa'")
-    ended = command("sync", "--home", recorded)
-    assert (ended.code, "sync --rebuild" in ended.err, "Traceback" in ended.err) == (1, True, False), ended
+OTHER_REVISIONS = {"older": "0a8213491aaa", "unknown": "ffffffffffff"}
+
+
+@pytest.mark.parametrize("name", ["sync", "ui"])
+@pytest.mark.parametrize("which", OTHER_REVISIONS)
+def test_a_database_of_another_version_of_mlflow_is_named_with_the_remedy(
+    which: str, name: str, recorded: Path
+) -> None:
+    revision = OTHER_REVISIONS[which]
+    sql(recorded, f"UPDATE alembic_version SET version_num = '{revision}'")
+    ended = command(name, "--home", recorded)
+    assert (ended.code, ended.out) == (1, "")
+    assert f"has the revision {revision}, but that of MLflow {mlflow.__version__} is " in ended.err
+    assert "`sync --rebuild` makes a new one from the home" in ended.err
+    [line] = foreign_records(recorded / DATABASE)
+    assert f"has the revision {revision}, but" in line
     assert separate("sync", "--rebuild", "--home", recorded).code == 0  # This process knows the old store.
+    assert foreign_records(recorded / DATABASE) == []
+
+
+def test_a_named_database_of_another_version_of_mlflow_is_upgraded_by_mlflow(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may use it, so this program makes no new one."""
+    sql(recorded, "UPDATE alembic_version SET version_num = '0a8213491aaa'")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{recorded / DATABASE}")
+    ended = command("sync", "--home", recorded)
+    assert (ended.code, "run `mlflow db upgrade`" in ended.err, "--rebuild" in ended.err) == (1, True, False), ended
 
 
 def answers_in(place: Path) -> dict[str, str]:

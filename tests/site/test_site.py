@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import shutil
 import socket
@@ -9,6 +10,7 @@ import struct
 import threading
 import urllib.error
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
@@ -30,6 +32,7 @@ from orchestrator.report.figures.comparisons import PHONE_IN
 from orchestrator.report.figures.style import WIDTH_IN
 from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
+from orchestrator.site import server
 from orchestrator.site.pages import SweepPages, age, intervals, spans
 from orchestrator.site.server import free_port, serving
 from orchestrator.system.errors import UserError
@@ -228,6 +231,28 @@ def test_a_browser_that_disconnects_early_causes_no_error(
         gone.sendall(f"GET {host.path} HTTP/1.0\r\nHost: {host.netloc}\r\nCookie: {cookie(address)}\r\n\r\n".encode())
     assert closed.wait(60)
     assert capfd.readouterr().err == ""
+
+
+def test_a_connection_beyond_the_limit_is_closed_and_others_are_answered_later(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with ExitStack() as stack:
+        address = stack.enter_context(serving(SweepPages(home), 0))
+        place = ("127.0.0.1", urlsplit(address).port or 0)
+        open_now = [stack.enter_context(socket.create_connection(place, 30)) for _ in range(3)]
+        with socket.create_connection(place, 30) as refused:
+            assert refused.recv(1) == b""
+        for connection in open_now:
+            connection.close()
+        assert wait_for(lambda: is_answered(address))
+
+
+def is_answered(address: str) -> bool:
+    try:
+        return bool(opened(address))
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def test_a_taken_port_is_reported_as_a_user_error(address: str, home: Home) -> None:

@@ -49,6 +49,29 @@ def test_a_process_dies_and_a_resumed_sweep_keeps_its_runs(victim: str, tmp_path
     assert len(runs) == len({entry.key for entry in runs}) == RUNS // SEEDS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ray", "local"])
+def test_a_sweep_whose_home_is_moved_says_so_and_continues_when_it_is_back(engine: str, tmp_path: Path) -> None:
+    space, home = write_space(tmp_path, pace_s=0.3, seeds=1), tmp_path / "home"
+    program = Program(space, home, tmp_path / "first", "--record=jsonl", f"--engine={engine}")
+    try:
+        program.wait_for_runs(2)
+        [sweep_id] = Home(home).sweep_ids()
+        home.rename(tmp_path / "elsewhere")
+        assert program.process.wait(SOON_S) == 1
+    finally:
+        program.kill()
+    (tmp_path / "elsewhere").rename(home)
+    directory = Home(home).sweep(sweep_id).directory
+    assert program.log.read_text().splitlines()[-1] == (
+        f"error: {directory} was moved or removed while its sweep trained. Move it back, and continue with --resume"
+    )
+    again = Program(space, home, tmp_path / "again", "--record=jsonl", f"--engine={engine}", "--resume", sweep_id)
+    assert again.end() == 0
+    runs = journalled(home)
+    assert len(runs) == len({entry.key for entry in runs}) == RUNS // SEEDS
+
+
 @pytest.mark.night
 def test_a_sweep_whose_cluster_lost_its_head_ends_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

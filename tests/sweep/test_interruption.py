@@ -24,9 +24,10 @@ from orchestrator.system.errors import SweepError
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, ROOT, evaluations, wait_until_gone
 from tests.cli.program import line
-from tests.scripted import begun, events
+from tests.scripted import ScriptedLearner, begun, events
 from tests.sweep.sweeps import only_sweep, printed, quiet, run_here, scripted
 from tests.waiting import meanwhile, wait_for
+from trainables.base import Report
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -144,6 +145,26 @@ def test_a_sweep_stops_at_its_time_limit_and_can_be_resumed(tmp_path: Path) -> N
     assert 1 <= len(events(log)) < 29
     run_here(sweep, tmp_path, resume="", invocation=Invocation(limit=TimeLimit(600)))
     assert trained_once(log, 20)
+
+
+def test_an_interrupt_inside_training_leaves_a_sweep_that_this_process_can_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a notebook, any code of the model may raise it."""
+    log, advance, raised = tmp_path / "log", ScriptedLearner.advance, list[int]()
+
+    def advance_or_raise(learner: ScriptedLearner) -> list[Report]:
+        if learner.runs[0].size == 16 and not raised:
+            raised.append(1)
+            raise KeyboardInterrupt
+        return advance(learner)
+
+    monkeypatch.setattr(ScriptedLearner, "advance", advance_or_raise)
+    sweep = scripted(log, {"steps": 3})
+    with pytest.raises(KeyboardInterrupt):
+        run_here(sweep, tmp_path)
+    run_here(sweep, tmp_path, resume="")
+    assert trained_once(log, 3)
 
 
 def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:

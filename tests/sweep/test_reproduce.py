@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.history.archive import export_home, import_home
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.home.directories import Home
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.spaces import load_space, open_space
@@ -120,7 +121,7 @@ family: {module}:Sides
 target: t
 mixes: [t, t+u]
 sizes: [1, 2, 4]
-seeds: 2
+seeds: 4
 settings: {{steps: 2}}
 expects: [{{claim: u helps, source: ours, mix: t+u, finds: fewer}}]
 profiles: {{tiny: {{}}}}

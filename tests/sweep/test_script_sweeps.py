@@ -88,6 +88,24 @@ def test_a_script_does_not_write_where_others_could_lead_it_elsewhere(
     run(*words).succeeded()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another group")
+def test_a_script_does_not_write_in_a_home_that_a_team_could_exchange(run: Program, tmp_path: Path) -> None:
+    """The home is private, but members of the team can put another in its place while the script runs."""
+    written_space(tmp_path / "own")
+    team = tmp_path / "team"
+    team.mkdir()
+    os.chown(team, 0, 65534)
+    team.chmod(0o2775)
+    words = ["run", tmp_path / "own" / "space.yaml", "--engine=local", "--record=jsonl", "--home", team / "results"]
+    refused = run(*words).refused()
+    assert (
+        f"other users can write {team}, who could put another directory in the place of {team / 'results'}" in refused
+    )
+    os.chown(team, 65534, 65534)  # As root in a container sees the project of a user of the host.
+    team.chmod(0o755)
+    run(*words).succeeded()
+
+
 def test_settings_need_steps(run: Program, tmp_path: Path) -> None:
     path = written_space(tmp_path)
     path.write_text(path.read_text().replace("steps: 6", "pase: 6"))
@@ -168,9 +186,9 @@ def test_an_interrupted_sweep_can_be_inspected_and_archived(
     assert list((tmp_path / "other").rglob("output.txt"))
     assert not list((tmp_path / "other").rglob("work"))
     # An archive of another user may have such files, and may claim to continue a sweep of this user.
-    monkeypatch.setattr("orchestrator.history.archive.WORK", "none")
+    monkeypatch.setattr("orchestrator.history.export_archive.WORK", "none")
     run("home", "export", "other.tar").succeeded()
-    monkeypatch.setattr("orchestrator.history.archive.WORK", "work")
+    monkeypatch.setattr("orchestrator.history.export_archive.WORK", "work")
     run("home", "import", "other.tar", "--home", "third").succeeded()
     assert not list((tmp_path / "third").rglob("work"))
     assert run("status", "--home", "other").succeeded()

@@ -34,8 +34,8 @@ from orchestrator.engine.ray.files import (
 from orchestrator.system import environment
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import detect
-from trainables.contract.finder import is_installed
-from trainables.contract.user_code import PROGRAM, path_of_children
+from trainables.contract.finder import PROGRAM, is_installed
+from trainables.contract.user_code import give_path_to_children
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def _start_here(temporary: Path, *, dashboard: bool) -> str:
     """Start Ray on this machine, with its files in a temporary directory. Return the address of its dashboard, or an
     empty string if it has no dashboard."""
     os.environ.update({name: os.environ.get(name, value) for name, value in PATIENT.items()})
-    os.environ["PYTHONPATH"] = path_of_children()  # Actors inherit it.
+    give_path_to_children()
     settings = {
         "address": "local",  # Without it, Ray would join the cluster that was started last, by any user.
         "job_config": _job(),
