@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise, takewhile
+from pathlib import Path
 from typing import Any
 
 from trainables.contract.programs import CODE_SUFFIXES, MODULE_OPTION, modules_in
@@ -28,8 +29,8 @@ TEXT_OPTION_OF_SHELL = re.compile(r"-|-[a-z]*[cs][a-z]*")
 """The same for shells, whose ``-e`` is another option."""
 WORD = re.compile(r"[^\s;|&()<>'\"]+")
 """Pattern of a word in a command for a shell."""
-_files: dict[str, None] = {}
-"""Paths of these files so far."""
+_files: dict[str, int] = {}
+"""How often these files were executed so far, by path."""
 _is_watching = False
 
 
@@ -46,19 +47,25 @@ def executed_files() -> list[str]:
     return list(_files)
 
 
+def times_executed(file: Path) -> int:
+    """Return how often a file was executed since the process began to watch."""
+    return _files.get(str(file), 0)
+
+
 def _note(event: str, values: tuple[Any, ...]) -> None:
     # Called for hundreds of kinds of events, and an exception here would break what caused the event.
     if event == "exec":
         with suppress(Exception):
             name = values[0].co_filename
             if not name.startswith("<"):
-                _files[os.path.abspath(name)] = None  # Now, because the working directory may change.
+                path = os.path.abspath(name)  # Now, because the working directory may change.
+                _files[path] = _files.get(path, 0) + 1
     elif event in STARTS_PROCESS:
         with suppress(Exception):
             command = [word for value in values[: STARTS_PROCESS[event]] for word in _words(value)]
             directory = values[2] if event == "subprocess.Popen" and values[2] is not None else "."
             for path in _files_in(command, os.fsdecode(directory)):
-                _files[path] = None
+                _files.setdefault(path, 0)
 
 
 def _words(arguments: object) -> Iterator[str]:

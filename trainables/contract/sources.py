@@ -6,10 +6,8 @@ A run's key covers its settings, not the code of ``train``. So each run keeps a 
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import logging
-import os
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -18,16 +16,18 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
+from trainables.contract.executed_files import times_executed
 from trainables.contract.file_hashes import CLOCK_S, changed_at, has_changed, hash_of_files, may_have_changed
-from trainables.contract.finder import MAIN, SourceLoader, is_outside, top_name
+from trainables.contract.finder import MAIN, SourceLoader, is_outside
+from trainables.contract.import_anew import import_anew, modules_from
 from trainables.contract.notebook_classes import hash_of_class
 from trainables.contract.user_code import find_offered
 from trainables.contract.user_modules import file_of, files_of, folder_of
 
-MOST_RELOADS = 5
-"""Maximum number of times that a module is imported again because a file changed during the last import."""
+MOST_IMPORTS = 5
+"""Maximum number of times that a module is imported anew because a file changed during the last import."""
 
 TRAINING_PACKAGES = ("trainables", "search_spaces")
 """Packages of this project whose code decides what is trained. A checkout may have families of the user in them."""
@@ -38,8 +38,9 @@ SOURCES = (".py", ".cpp")
 
 _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
-_verified: WeakSet[ModuleType] = WeakSet()
-"""Modules whose code is known to be that of their files, or was imported again."""
+_executions: WeakKeyDictionary[ModuleType, Mapping[Path, int]] = WeakKeyDictionary()
+"""How often the files of a module had been executed when its code was last known to be theirs. A cell of a notebook may
+have executed one of them again since, and an edit that is undone leaves no other trace."""
 _begun: dict[str, tuple[float, Collection[str]]] = {}
 """Time before a module's first import here, and the names of the modules that had been imported before it."""
 _doubtful: set[Path] = set()
@@ -81,7 +82,8 @@ def hash_of_training_code(root: Path = ROOT) -> str:
 
 
 def reload_changed(module_name: str) -> None:
-    """Import a module, and the modules that it imports from its folder, again if one of their files has changed.
+    """Import a module, and the modules that it imports from its folder, anew if one of their files has changed or was
+    executed again.
 
     Otherwise a notebook would train the code that it imported first. May raise any exception of these modules.
     """
@@ -99,43 +101,27 @@ def reload_changed(module_name: str) -> None:
         return
     files = files_of(module_name)
     now = hash_of_files(files)
-    is_old = _known.get(module, now) != now or (module not in _verified and _may_be_old(module_name, files))
-    reloads = 0
+    is_old = (
+        _known.get(module, now) != now
+        or (module not in _executions and _may_be_old(module_name, files))
+        or any(times_executed(file) > count for file, count in _executions.get(module, {}).items())
+    )
+    imports = 0
     while is_old:
         _refuse_rebuilt(files)
-        if (reloads := reloads + 1) > MOST_RELOADS:
+        if (imports := imports + 1) > MOST_IMPORTS:
             raise ImportError(f"a file of {module_name} changes whenever it is imported")
-        importlib.invalidate_caches()
-        _forget_deleted(Path(folder_of(module_name)))
-        names = _names_of(files)
-        for name, file in names.items():
-            _drop_compiled(sys.modules[name], file)
-        for name in (*names, *names):  # Twice, because modules that import each other use what the others were before.
-            importlib.reload(sys.modules[name])
+        modules = modules_from(files, Path(folder_of(module_name)))
+        for name, file in files.items():
+            _drop_compiled(modules.get(name), file)
+        import_anew(module_name, modules)
         # A file may have changed again while the modules were imported.
         files = files_of(module_name)
         is_old = now != (now := hash_of_files(files))
+    module = sys.modules[module_name]
     _known[module] = now
-    _verified.add(module)
-
-
-def _names_of(files: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the names under which files are imported, in the order of the files. They may differ from the files'
-    names, because a package can change its ``__path__``."""
-    tops = {top_name(name) for name in files}
-    loaded = {name: file_of(name) for name in list(sys.modules) if top_name(name) in tops and name != MAIN}
-    return {
-        name: file for given, file in files.items() for name, other in loaded.items() if name == given or other == file
-    }
-
-
-def _forget_deleted(folder: Path) -> None:
-    """Let Python forget the modules of a folder whose files have been deleted, so that they cannot be imported."""
-    for name, module in list(sys.modules.items()):
-        # Not with `getattr`: some modules of libraries run code when they are asked.
-        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-        if isinstance(file, str) and Path(file).is_relative_to(folder) and not os.path.lexists(file):
-            del sys.modules[name]
+    loaded = filter(None, map(file_of, files))
+    _executions[module] = {file: times_executed(file) for file in loaded}
 
 
 def _check_program() -> None:

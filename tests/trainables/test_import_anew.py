@@ -1,0 +1,144 @@
+"""Changed modules are imported anew, as in a notebook that has just been started."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.contract.sources import reload_changed, source_hash
+from trainables.contract.user_code import import_code
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that Python finds, which imports its module ``study``."""
+    folder = tmp_path / f"anew_{next(_numbers)}"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return folder
+
+
+@pytest.fixture
+def study(package: Path) -> Callable[..., Any]:
+    """Writes files of the package, and returns the value of SCORE that a sweep of its module ``study`` would train."""
+
+    def trained(**sources: str | None) -> Any:
+        for name, source in sources.items():
+            file = package / f"{name}.py"
+            file.write_text(source) if source is not None else file.unlink()
+        name = f"{package.name}.study"
+        reload_changed(name)
+        module = import_code(name)
+        source_hash(f"{name}:SCORE")
+        return module.SCORE
+
+    return trained
+
+
+def test_a_name_that_a_file_defines_no_more_is_gone(study: Callable[..., Any]) -> None:
+    optional = "from . import helper\nSCORE = getattr(helper, 'FAST', 'slow')\n"
+    assert study(helper="FAST = 'fast'\n", study=optional) == "fast"
+    assert study(helper="") == "slow"
+
+
+def test_an_optional_module_may_be_deleted_and_come_back(study: Callable[..., Any]) -> None:
+    optional = "try:\n    from .fast import SCORE\nexcept ImportError:\n    SCORE = 1\n"
+    assert study(fast="SCORE = 2\n", study=optional) == 2
+    assert study(fast=None) == 1
+    assert study(fast="SCORE = 3\n") == 3
+
+
+def test_an_optional_module_may_raise(study: Callable[..., Any]) -> None:
+    optional = "try:\n    from .fast import SCORE\nexcept Exception:\n    SCORE = 1\n"
+    assert study(fast="SCORE = 2\n", study=optional) == 2
+    assert study(fast="raise ValueError\n") == 1
+
+
+def test_modules_that_share_a_registry_of_their_package_register_once(study: Callable[..., Any]) -> None:
+    outer = "ALL = {}\nfrom . import one, two\n"
+    part = "from . import ALL\nassert {0!r} not in ALL\nALL[{0!r}] = {1}\n"
+    main = "from . import ALL\nSCORE = dict(ALL)\n"
+    sources = {"__init__": outer, "one": part.format("one", 1), "two": part.format("two", 2), "study": main}
+    assert study(**sources) == {"one": 1, "two": 2}
+    assert study(two=part.format("second", 22)) == {"one": 1, "second": 22}
+
+
+def test_modules_share_an_enum_of_their_package(study: Callable[..., Any]) -> None:
+    outer = "import enum\nclass Kind(enum.Enum):\n    GOOD = {}\nfrom . import user\n"
+    user = "from . import Kind\ndef is_good(kind):\n    return kind is Kind.GOOD, kind.value\n"
+    main = "from . import Kind\nfrom .user import is_good\nSCORE = is_good(Kind.GOOD)\n"
+    assert study(__init__=outer.format(1), user=user, study=main) == (True, 1)
+    assert study(__init__=outer.format(2)) == (True, 2)
+
+
+def test_a_second_name_of_a_file_is_imported_anew(package: Path, study: Callable[..., Any]) -> None:
+    other = f"other_{package.name}"
+    (package.parent / f"{other}.py").symlink_to(package / "helper.py")
+    main = f"import {other}\nfrom . import helper\nSCORE = helper.VALUE, {other}.VALUE\n"
+    assert study(helper="VALUE = 1\n", study=main) == (1, 1)
+    assert study(helper="VALUE = 2\n") == (2, 2)
+
+
+def test_a_failed_import_changes_nothing(package: Path, study: Callable[..., Any]) -> None:
+    main = "from . import helper\nSCORE = helper.VALUE\n"
+    assert study(helper="VALUE = 1\n", study=main) == 1
+    module, helper = (sys.modules[f"{package.name}.{name}"] for name in ("study", "helper"))
+    with pytest.raises(ZeroDivisionError):
+        study(helper="VALUE = 2\n", study=main + "1 / 0\n")
+    assert sys.modules[f"{package.name}.study"] is module
+    assert (module.SCORE, helper.VALUE, sys.modules[package.name].helper) == (1, 1, helper)
+    assert study(helper="VALUE = 1\n", study=main) == 1
+    assert study(helper="VALUE = 3\n") == 3
+
+
+def test_an_edit_that_a_cell_imported_and_that_was_undone_is_not_trained(
+    package: Path, study: Callable[..., Any]
+) -> None:
+    main = "from . import helper\ndef score():\n    return helper.VALUE\nSCORE = score\n"
+    study(helper="VALUE = 1\n", study=main)
+    first = study()
+    assert first() == 1
+    (package / "helper.py").write_text("VALUE = 22\n")
+    importlib.reload(sys.modules[f"{package.name}.helper"])
+    assert first() == 22
+    assert study(helper="VALUE = 1\n")() == 1
+
+
+def test_two_families_of_a_helper_both_have_its_present_code(package: Path, study: Callable[..., Any]) -> None:
+    main = "from .helper import Base\nSCORE = Base\n"
+    other = f"{package.name}.other"
+    assert study(helper="class Base:\n    value = 1\n", study=main, other=main) is import_code(other).SCORE
+    (package / "helper.py").write_text("class Base:\n    value = 22\n")
+    reload_changed(other)
+    assert import_code(other).SCORE.value == 22
+    assert study() is sys.modules[f"{package.name}.helper"].Base
+
+
+def test_what_a_cell_holds_and_changes_is_what_trains(package: Path, study: Callable[..., Any]) -> None:
+    main = "from . import helper\ndef score():\n    return helper.VALUE\nSCORE = score\n"
+    study(helper="VALUE = 1\n", study=main)
+    held = sys.modules[f"{package.name}.helper"]
+    study(helper="VALUE = 22\n")
+    assert held.VALUE == 22
+    vars(held)["VALUE"] = 3
+    assert study()() == 3
+
+
+def test_a_module_that_stays_is_still_an_attribute_of_its_package(package: Path, study: Callable[..., Any]) -> None:
+    """A directory without a file is no module of the family, and is not imported again."""
+    (package / "data").mkdir()
+    (package / "data" / "table.py").write_text("ROWS = 5\n")
+    main = f"import {package.name}.data.table\nSCORE = {package.name}.data.table.ROWS\n"
+    assert study(study=main) == 5
+    assert study(study=main + "SCORE += 1\n") == 6
+    (package / "__init__.py").write_text("import sys\n")
+    assert study() == 6
