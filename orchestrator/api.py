@@ -20,6 +20,7 @@ from orchestrator.catalog.summary_cache import read_summaries
 from orchestrator.history.sweeps import Sweep, UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
+from orchestrator.home.ownership import foreign_note
 from orchestrator.home.trusted_code import UntrustedCodeError, check_script
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
@@ -252,6 +253,14 @@ def _home(given: str | Path | None) -> Home:
     return Home(directory.resolve())
 
 
+def _read_home(given: str | Path | None) -> Home:
+    """Return a home to read. Warn if the home is not this user's own."""
+    home = _home(given)
+    if note := foreign_note(home.root):
+        warnings.warn(clean(note), stacklevel=3)
+    return home
+
+
 @overload
 def load(sweep: str | None = None, home: str | Path | None = None) -> SweepResults: ...
 @overload
@@ -272,15 +281,16 @@ def load(
         UserError: If no sweep or several sweeps match, or if the sweeps differ in more than their seeds.
         UnreadableError: If a sweep cannot be read (a ``SweepError``, with reason and remedy).
     """
+    place = _read_home(home)
     if isinstance(sweep, list | tuple):
-        return PooledResults(pool([_load(name, home) for name in sweep]))
-    return SweepResults(_load(sweep, home))
+        return PooledResults(pool([_load(name, place) for name in sweep]))
+    return SweepResults(_load(sweep, place))
 
 
-def _load(name: str | None, home: str | Path | None) -> StoredSweep:
+def _load(name: str | None, home: Home) -> StoredSweep:
     if name is not None:
         _check("sweep", name, str, "a sweep's id or its search space")
-    stored = read_sweep(_home(home), name)
+    stored = read_sweep(home, name)
     for text in stored.warnings:
         warnings.warn(clean(text), stacklevel=3)
     return stored
@@ -297,7 +307,7 @@ def sweeps(home: str | Path | None = None) -> pd.DataFrame:
 
     identity = ["sweep", "space", "profile", "changes", "state"]
     columns = [*identity, "runs", "transitions", "disk_bytes", "begun", "unreadable", "imported"]
-    place = _home(home)
+    place = _read_home(home)
     rows = [_listed(summary) for summary in read_summaries(place)]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 

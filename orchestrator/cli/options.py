@@ -19,11 +19,10 @@ from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.directories import Home
 from orchestrator.home.new_home import check_home
-from orchestrator.home.ownership import why_foreign
+from orchestrator.home.ownership import foreign_note
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run_options import PlaceOptions, RunOptions, SpaceOptions
-from orchestrator.system.commands import command_line
 from orchestrator.system.environment import user_path
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware, detect
@@ -129,17 +128,8 @@ def hardware_at(address: str | None) -> Hardware:
 
 def open_home(home: Path) -> Home:
     """Return a home for a command that only reads it. Print a note on stderr if the home is not this user's own."""
-    try:
-        why = why_foreign(home)
-    except OSError as error:
-        why = f"{error.strerror}: {error.filename}"
-    if why:
-        trust = command_line("home", "trust", home)
-        echo(
-            f"note: {home} is not in your list of homes ({why}), so anyone may have written its results. If it is "
-            f"yours, run once: `{trust}`",
-            err=True,
-        )
+    if note := foreign_note(home):
+        echo(f"note: {note}", err=True)
     return Home(home.resolve())
 
 

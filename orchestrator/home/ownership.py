@@ -118,6 +118,21 @@ def why_foreign(root: Path) -> str:
     return f"{homes_list()} does not list it" if here.id else "it was not made by a command of this version"
 
 
+def foreign_note(root: Path) -> str:
+    """Return a note for a command that only reads a home, or an empty string if the home is this user's own."""
+    try:
+        why = why_foreign(root)
+    except OSError as error:
+        why = f"{error.strerror}: {error.filename}"
+    if not why:
+        return ""
+    trust = command_line("home", "trust", root)
+    return (
+        f"{root} is not in your list of homes ({why}), so anyone may have written its results. If it is yours, run "
+        f"once: `{trust}`"
+    )
+
+
 def check_own(root: Path) -> None:
     """Raise :class:`UserError`, with the remedies, unless a home is this user's own."""
     if not (why := why_foreign(root)):

@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -354,6 +356,12 @@ def test_commands_that_read_a_home_of_somebody_else_say_so_once(home: Home, run:
             assert "note:" not in done.out
             if "--json" in words:
                 json.loads(done.out)
+        for read in (o.sweeps, partial(o.load, "logistic")):
+            with warnings.catch_warnings(record=True) as caught:
+                read(home=place)
+            assert [(str(one.message).startswith(note.removeprefix("note: ")), one.filename) for one in caught] == [
+                (True, __file__)
+            ] * notes
 
 
 def test_ui_shows_a_home_of_somebody_else_without_their_record(
