@@ -88,6 +88,15 @@ def test_a_second_name_of_a_file_is_imported_anew(package: Path, study: Callable
     assert study(helper="VALUE = 2\n") == (2, 2)
 
 
+@pytest.mark.parametrize("made", ["Board()", "types.ModuleType('other')"])
+def test_an_object_in_the_place_of_a_module_is_made_anew(made: str, study: Callable[..., Any]) -> None:
+    helper = (
+        f"import sys, types\nclass Board:\n    pass\nsys.modules[__name__] = {made}\nsys.modules[__name__].VALUE = "
+    )
+    assert study(helper=f"{helper}1\n", study="from . import helper\nSCORE = helper.VALUE\n") == 1
+    assert study(helper=f"{helper}2\n") == 2
+
+
 def test_a_failed_import_changes_nothing(package: Path, study: Callable[..., Any]) -> None:
     main = "from . import helper\nSCORE = helper.VALUE\n"
     assert study(helper="VALUE = 1\n", study=main) == 1

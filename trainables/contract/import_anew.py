@@ -27,17 +27,17 @@ def import_anew(module_name: str, modules: Mapping[str, ModuleType]) -> None:
 
     Raises whatever exception the modules raise.
     """
-    contents = {module: dict(vars(module)) for module in modules.values()}
+    contents = [(module, dict(vars(module))) for module in _real(modules).values()]
     attributes = {(parent, name): module for parent, name, module in _attributes(modules)}
     importlib.invalidate_caches()
     _forget(modules)
     try:
-        with _filled_again(modules):
+        with _filled_again(_real(modules)):
             # One by one: Python imports no package around one that is still imported, such as one without a file.
             for name in accumulate(module_name.split("."), "{}.{}".format):
                 importlib.import_module(name)
     except BaseException:
-        for module, content in contents.items():
+        for module, content in contents:
             vars(module).clear()
             vars(module).update(content)
         for (parent, name), module in attributes.items():
@@ -53,17 +53,24 @@ def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleTyp
     can import neither of them again.
     """
     paths = {os.path.realpath(file) for file in files.values()}
+    compiled = tuple(EXTENSION_SUFFIXES)
     main = sys.modules.get(MAIN)
     found: dict[str, ModuleType] = {}
     for name, module in sys.modules.copy().items():
         # Not with `getattr`: some modules of libraries run code when they are asked.
-        file = vars(module).get("__file__") if isinstance(module, ModuleType) and module is not main else None
-        if not isinstance(file, str) or file.endswith(tuple(EXTENSION_SUFFIXES)):
-            continue
-        is_deleted = Path(file).is_relative_to(folder) and not os.path.lexists(file)
-        if name in files or is_deleted or os.path.realpath(file) in paths:
+        given = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        file = os.path.realpath(given) if isinstance(given, str) else ""
+        is_deleted = file != "" and Path(file).is_relative_to(folder) and not os.path.lexists(file)
+        # A module of this name may have put another object into its place, without a file.
+        is_meant = name in files or file in paths or is_deleted
+        if is_meant and module not in (main, None) and not file.endswith(compiled):
             found[name] = module
     return found
+
+
+def _real(modules: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
+    """Return the modules without those that have put an object of another class into their place."""
+    return {name: module for name, module in modules.items() if isinstance(module, ModuleType)}
 
 
 def _attributes(modules: Mapping[str, ModuleType]) -> Iterator[tuple[ModuleType, str, ModuleType]]:
