@@ -182,7 +182,7 @@ class SweepResults:
         cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in answered.rows]
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         lines = "<br>".join(map(escape, finding(self.answer)))
-        return (
+        return clean(
             f"<b>{escape(self.id)}</b>, {self._stored.state_text}, started {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"

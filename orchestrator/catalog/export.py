@@ -134,7 +134,7 @@ def posterior_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
         curve = answer.curve(mix.target.transition, [count.size for count in answer.counts])
         if curve is not None:
             values = zip(curve.sizes, curve.middle, curve.low, curve.high, strict=True)
-            points += [(stored.id, mix.mix, int(size), *value) for size, *value in values]
+            points += [(stored.record_id, mix.mix, int(size), *value) for size, *value in values]
     return pd.DataFrame(points, columns=["sweep", "mix", "size", "median", "low", "high"])
 
 

@@ -413,6 +413,8 @@ def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Pat
     assert f"{theirs} (imported), {own}>" in repr(o.load([theirs, own], home.root))
     assert dict(o.sweeps(home.root)[["sweep", "imported"]].to_numpy()) == {theirs: True, own: False}
     assert read_sweep(home, theirs).is_imported
+    for frame in (sweeps[theirs].runs, sweeps[theirs].transitions, sweeps[theirs].posterior):
+        assert set(frame["sweep"]) == {f"{theirs} (imported)"}
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["all runs", "some runs"])

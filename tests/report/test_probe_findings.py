@@ -18,7 +18,7 @@ from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.probes import probe_figure
-from orchestrator.report.probe_findings import drawn_points, probe_notes, probe_points, structure_paragraphs
+from orchestrator.report.probe_findings import ProbePoint, drawn_points, probe_notes, probe_points, structure_paragraphs
 from orchestrator.space.runs import Run
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Estimate, Verdict
@@ -69,6 +69,17 @@ def test_numbers_are_grouped_by_probe_and_chance_results_are_marked(probed: Stor
     shown = {axes.get_title(loc="left"): axes for axes in figure.axes}
     drawn = sorted(float(np.asarray(line.get_ydata())[0]) for line in shown["ring"].lines)
     assert drawn == [0.25, 0.375, 0.5]  # Two runs and their mean.
+
+
+def test_a_figure_of_many_runs_has_two_lines_of_markers_a_mix(probed: StoredSweep) -> None:
+    points = [
+        ProbePoint(mix.mix, size, size / 64, is_chance)
+        for mix in probed.answer.mixes
+        for size in range(1, 65)
+        for is_chance in (False, True, True)
+    ]
+    [axes] = [axes for axes in probe_figure(probed.answer, {"ring": points}).axes if axes.get_title(loc="left")]
+    assert [len(np.asarray(line.get_xdata())) for line in axes.lines] == [64, 128, 64] * len(probed.answer.mixes)
 
 
 def test_failures_and_runs_without_probes_are_reported(probed: StoredSweep) -> None:

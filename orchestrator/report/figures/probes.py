@@ -277,12 +277,14 @@ def probe_figure(answer: Answer, numbers: Mapping[str, Sequence[ProbePoint]]) ->
     styles = styles_of(mix.mix for mix in answer.mixes)
     for axes, points in zip(grid.flat, numbers.values(), strict=False):
         for mix, (color, marker) in styles.items():
+            own = [point for point in points if point.mix == mix]
+            for is_chance, fill in ((False, color), (True, "white")):
+                drawn = [(point.size, point.value) for point in own if point.is_chance is is_chance]
+                if drawn:  # One line of markers, because a figure of thousands of lines takes a minute.
+                    axes.plot(*zip(*drawn, strict=True), marker, color=color, markerfacecolor=fill, markersize=3.5)
             by_size: dict[int, list[float]] = defaultdict(list)
-            for point in points:
-                if point.mix == mix:
-                    by_size[point.size].append(point.value)
-                    fill = "white" if point.is_chance else color
-                    axes.plot(point.size, point.value, marker, color=color, markerfacecolor=fill, markersize=3.5)
+            for point in own:
+                by_size[point.size].append(point.value)
             means = [(size, sum(values) / len(values)) for size, values in sorted(by_size.items())]
             if means:
                 axes.plot(*zip(*means, strict=True), color=color, linewidth=1, label=mix)
