@@ -911,17 +911,17 @@ def test_a_changed_file_deletes_nothing_behind_a_link(workplace: Path, module: s
     """Python itself finds the module, as in a notebook, and reads its compiled file."""
     code = f"""
 import pathlib, py_compile, sys
-from trainables.contract.sources import reload_changed
+from trainables.contract.present_code import make_present
 sys.path.insert(0, {str(workplace)!r})
 sys.dont_write_bytecode = False
 import {module}
 sys.dont_write_bytecode = True
-reload_changed({module!r})
+make_present({module!r})
 compiled = pathlib.Path(py_compile.compile({module}.__file__))
 compiled.parent.rename("others")
 compiled.parent.symlink_to("others", target_is_directory=True)
 pathlib.Path({module}.__file__).write_text("SCORE = 22\\n")
-reload_changed({module!r})
+make_present({module!r})
 print({module}.SCORE, compiled.exists())
 """
     (workplace / f"{module}.py").write_text("SCORE = 1\n")

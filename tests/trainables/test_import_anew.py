@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import re
 import sys
+import types
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainables.contract.sources import reload_changed, source_hash
+from trainables.contract.present_code import hold_code, make_present, release_code
+from trainables.contract.sources import source_hash
 from trainables.contract.user_code import import_code
 
 _numbers = itertools.count()
@@ -36,7 +40,7 @@ def study(package: Path) -> Callable[..., Any]:
             file = package / f"{name}.py"
             file.write_text(source) if source is not None else file.unlink()
         name = f"{package.name}.study"
-        reload_changed(name)
+        make_present(name)
         module = import_code(name)
         source_hash(f"{name}:SCORE")
         return module.SCORE
@@ -127,9 +131,148 @@ def test_two_families_of_a_helper_both_have_its_present_code(package: Path, stud
     other = f"{package.name}.other"
     assert study(helper="class Base:\n    value = 1\n", study=main, other=main) is import_code(other).SCORE
     (package / "helper.py").write_text("class Base:\n    value = 22\n")
-    reload_changed(other)
+    make_present(other)
     assert import_code(other).SCORE.value == 22
     assert study() is sys.modules[f"{package.name}.helper"].Base
+
+
+def test_two_users_of_a_helper_have_the_same_classes_of_it(package: Path, study: Callable[..., Any]) -> None:
+    """Such as a family and its probe, of which the second is imported anew only because the first is."""
+    helper = "import enum\nclass Kind(enum.Enum):\n    GOOD = {}\ndef is_good(kind):\n    return kind is Kind.GOOD\n"
+    main = "from .helper import Kind, is_good\nSCORE = lambda: (is_good(Kind.GOOD), Kind.GOOD.value)\n"
+    other = f"{package.name}.other"
+    study(helper=helper.format(1), study=main, other=main)
+    import_code(other)
+    study(helper=helper.format(22))
+    for name in (other, f"{package.name}.study", other):
+        make_present(name)
+    assert [sys.modules[f"{package.name}.{name}"].SCORE() for name in ("study", "other")] == [(True, 22)] * 2
+
+
+def test_another_user_of_a_helper_may_be_broken(
+    package: Path, study: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    main = "from .helper import VALUE\nSCORE = VALUE\n"
+    other = f"{package.name}.other"
+    study(helper="VALUE = 1\n", study=main, other=main)
+    import_code(other)
+    assert study(helper="VALUE = 22\n", other=main + "1 / 0\n") == 22
+    [line] = caplog.messages
+    assert line == f"{other} has changed and cannot be imported again (ZeroDivisionError: division by zero)"
+    with pytest.raises(ZeroDivisionError):
+        import_code(other)
+    assert study(other=main) == 22
+    assert import_code(other).SCORE == 22
+
+
+def test_an_edit_of_a_later_import_that_was_undone_is_not_trained(package: Path, study: Callable[..., Any]) -> None:
+    main = "def score():\n    from .helper import VALUE\n    return VALUE\nSCORE = score\n"
+    study(helper="VALUE = 1\n", study=main)
+    (package / "helper.py").write_text("VALUE = 22\n")
+    assert importlib.import_module(f"{package.name}.helper").VALUE == 22
+    assert study(helper="VALUE = 1\n")() == 1
+
+
+def test_a_cell_imported_an_edit_through_a_link(package: Path, study: Callable[..., Any], tmp_path: Path) -> None:
+    study(helper="VALUE = 1\n", study="from . import helper\ndef SCORE():\n    return helper.VALUE\n")
+    assert study()() == 1
+    helper = sys.modules[f"{package.name}.helper"]
+    (tmp_path / "link").symlink_to(package, target_is_directory=True)
+    (package / "helper.py").write_text("VALUE = 22\n")
+    exec(compile("VALUE = 22\n", str(tmp_path / "link" / "helper.py"), "exec"), vars(helper))
+    assert study(helper="VALUE = 1\n")() == 1
+
+
+def test_modules_that_only_cells_have_imported_stay(package: Path, study: Callable[..., Any]) -> None:
+    outer = "PARTS = {}\n"
+    mine = f"from {package.name} import PARTS\nPARTS['mine'] = 5\n"
+    main = "from . import PARTS\nSCORE = lambda: (VALUE, PARTS.get('mine'))\nVALUE = {}\n"
+    study(__init__=outer, mine=mine, study=main.format(1))
+    held = importlib.import_module(f"{package.name}.mine")
+    assert study(study=main.format(22))() == (22, 5)
+    assert sys.modules[f"{package.name}.mine"] is held
+    assert sys.modules[package.name].mine is held
+
+
+def test_a_second_name_that_a_cell_gave_to_a_module_stays(package: Path, study: Callable[..., Any]) -> None:
+    study(helper="VALUE = 1\n", study="from . import helper\nSCORE = 1\n")
+    alias = f"old_{package.name}"
+    sys.modules[alias] = sys.modules[f"{package.name}.helper"]
+    study(helper="VALUE = 22\n")
+    assert importlib.import_module(alias).VALUE == 22
+
+
+def test_a_module_may_have_given_itself_another_class(study: Callable[..., Any]) -> None:
+    lazy = "import sys, types\nclass Lazy(types.ModuleType):\n    VALUE = 1\nsys.modules[__name__].__class__ = Lazy\n"
+    main = "from . import helper\nSCORE = helper.VALUE\n"
+    assert study(helper=lazy, study=main) == 1
+    with pytest.raises(ZeroDivisionError):
+        study(helper="1 / 0\n")
+    assert study(helper=lazy) == 1
+    assert study(helper="VALUE = 22\n") == 22
+
+
+def test_a_module_of_another_place_is_refused(
+    package: Path, study: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `os.chdir` in a notebook, where the working directory is on the search path."""
+    helper = f"helper_of_{package.name}"
+    (tmp_path / f"{helper}.py").write_text("VALUE = 1\n")
+    main = f"import {helper}\nSCORE = {helper}.VALUE\n"
+    assert study(study=main) == 1
+    other = tmp_path / "other" / f"{helper}.py"
+    other.parent.mkdir()
+    other.write_text("VALUE = 3\n")
+    with monkeypatch.context() as changed:
+        changed.setattr(sys, "path", [str(other.parent), *sys.path])
+        with pytest.raises(ImportError, match=re.escape(f"imports {helper} from {other} instead of")):
+            study(study=main + "SCORE += 1\n")
+    assert study() == 2
+
+
+def test_a_module_in_an_archive_keeps_its_state(package: Path, study: Callable[..., Any], tmp_path: Path) -> None:
+    packed = tmp_path / "packed.zip"
+    name = f"packed_{package.name}"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(f"{name}.py", "STATE = []\n")
+    sys.path.insert(0, str(packed))
+    main = f"import {name}\n{name}.STATE.append(0)\nSCORE = len({name}.STATE)\n"
+    assert study(study=main) == 1
+    assert study(study=main + "\nOTHER = 1\n") == 2
+
+
+def test_code_that_trains_is_not_replaced(package: Path, study: Callable[..., Any]) -> None:
+    main = "from . import helper\nSCORE = lambda: helper.VALUE\n"
+    score = study(helper="VALUE = 1\n", study=main)
+    holder = type("Worker", (), {})()
+    hold_code(holder, [f"{package.name}.study:Board"])
+    assert study() is score
+    with pytest.raises(ImportError, match=f"this process is training {package.name}.study now"):
+        study(helper="VALUE = 22\n")
+    assert score() == 1
+    release_code(holder)
+    assert study()() == 22
+
+
+def test_a_base_of_a_class_in_a_notebook_may_not_change(
+    package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = package / "helper.py"
+    study(helper="VALUE = 1\n", study="from . import helper\nclass Base:\n    rate = helper.VALUE\nSCORE = Base\n")
+    cells = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", cells)
+    cell = f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n"
+    exec(cell, vars(cells))
+    make_present("__main__", "Board")
+    make_present("__main__", "Board")
+    helper.write_text("VALUE = 22\n")
+    with pytest.raises(ImportError, match=re.escape(f"{helper} has changed since this notebook imported it")):
+        make_present("__main__", "Board")
+    for name in ("helper", "study"):
+        importlib.reload(sys.modules[f"{package.name}.{name}"])
+    exec(cell, vars(cells))
+    make_present("__main__", "Board")
+    assert vars(cells)["Board"].rate == 22
 
 
 def test_what_a_cell_holds_and_changes_is_what_trains(package: Path, study: Callable[..., Any]) -> None:

@@ -11,26 +11,29 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from trainables.contract.programs import CODE_SUFFIXES, MODULE_OPTION, modules_in
+from trainables.contract.programs import CODE_SUFFIXES, modules_in, run_words
 
 STARTS_PROCESS = {"subprocess.Popen": 2, "os.posix_spawn": 2, "os.exec": 2, "os.system": 1}
 """Audit events of a process that is started, with the number of their first values that are its program and command."""
-SHELL = re.compile(r"(ba|c|da|fi|k|tc|z)?sh")
-"""Pattern of the names of shells."""
-INTERPRETER = re.compile(rf"(python|pypy|perl|ruby|node|julia|lua|luajit|Rscript|{SHELL.pattern})[\d.]*")
-"""Pattern of the names of programs that run the first file after them, with any suffix."""
-TEXT_OPTION = re.compile(rf"-|-[a-zA-Z]*[cem]|--eval|{MODULE_OPTION.pattern}")
-"""Pattern of an option with the text or the module that runs. The files after it are arguments."""
-TEXT_OPTION_OF_SHELL = re.compile(r"-|-[a-z]*[cs][a-z]*")
-"""The same for shells, whose ``-e`` is another option."""
 WORD = re.compile(r"[^\s;|&()<>'\"]+")
 """Pattern of a word in a command for a shell."""
-_files: dict[str, int] = {}
-"""How often these files were executed so far, by path."""
+_files: dict[str, None] = {}
+"""Paths of these files so far."""
+
+
+class Execution(NamedTuple):
+    """The last execution of a file: its number, from 1, and the state of the file at that time."""
+
+    number: int
+    state: tuple[int, ...]
+
+
+_executions: dict[str, Execution] = {}
+"""By the path of the file without links."""
 _is_watching = False
 
 
@@ -47,9 +50,18 @@ def executed_files() -> list[str]:
     return list(_files)
 
 
-def times_executed(file: Path) -> int:
-    """Return how often a file was executed since the process began to watch."""
-    return _files.get(str(file), 0)
+def state_of(file: str | Path) -> tuple[int, ...]:
+    """Return numbers that differ after every change of a file. Return none if there is no such file."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def last_execution(file: Path) -> Execution | None:
+    """Return the last execution of a file, or None if there was none since the process began to watch."""
+    return _executions.get(os.path.realpath(file))
 
 
 def _note(event: str, values: tuple[Any, ...]) -> None:
@@ -58,14 +70,16 @@ def _note(event: str, values: tuple[Any, ...]) -> None:
         with suppress(Exception):
             name = values[0].co_filename
             if not name.startswith("<"):
-                path = os.path.abspath(name)  # Now, because the working directory may change.
-                _files[path] = _files.get(path, 0) + 1
+                _files[os.path.abspath(name)] = None  # Now, because the working directory may change.
+                real = os.path.realpath(name)
+                earlier = _executions.get(real)
+                _executions[real] = Execution(1 if earlier is None else earlier.number + 1, state_of(real))
     elif event in STARTS_PROCESS:
         with suppress(Exception):
             command = [word for value in values[: STARTS_PROCESS[event]] for word in _words(value)]
             directory = values[2] if event == "subprocess.Popen" and values[2] is not None else "."
             for path in _files_in(command, os.fsdecode(directory)):
-                _files.setdefault(path, 0)
+                _files[path] = None
 
 
 def _words(arguments: object) -> Iterator[str]:
@@ -85,28 +99,14 @@ def _files_in(words: Sequence[str], directory: str) -> Iterator[str]:
     for path in _files_named(dict.fromkeys(names), folders):
         if path.lower().endswith(CODE_SUFFIXES) or _is_script(path):
             yield path
-    for position, word in enumerate(words):
-        if INTERPRETER.fullmatch(os.path.basename(word)) and (first := _first_file(words[position:], folders)):
-            yield from _files_named([first, f"{first}/__main__.py"], folders)
+    for first, _ in run_words(words, lambda word: any(os.path.exists(os.path.join(at, word)) for at in folders)):
+        yield from _files_named([first, f"{first}/__main__.py"], folders)
 
 
 def _files_named(names: Iterable[str], folders: Sequence[str]) -> Iterator[str]:
     """Yield the absolute paths of the files that names stand for, seen from some folders."""
     paths = (os.path.abspath(os.path.join(folder, name)) for name in names for folder in folders)
     yield from filter(os.path.isfile, paths)
-
-
-def _first_file(words: Sequence[str], folders: Sequence[str]) -> str:
-    """Return the first word after an interpreter that is a file or directory. It is empty if the interpreter runs a
-    text, a module or no file."""
-    is_shell = SHELL.fullmatch(os.path.basename(words[0])) is not None
-    ends = (TEXT_OPTION_OF_SHELL if is_shell else TEXT_OPTION).fullmatch
-    for word in takewhile(lambda word: not ends(word), words[1:]):
-        # The program of a process is also the first word of its command.
-        is_interpreter = INTERPRETER.fullmatch(os.path.basename(word))
-        if not is_interpreter and any(os.path.exists(os.path.join(folder, word)) for folder in folders):
-            return word
-    return ""
 
 
 def _is_script(path: str) -> bool:

@@ -1,8 +1,8 @@
 """A new import of modules whose files have changed, as if this process had never imported them.
 
 :func:`importlib.reload` keeps names that the new file does not define, and modules that import each other get what the
-others were before. So all changed modules are forgotten together, and one import brings back what is still used. It
-fills the old module objects, because the cells of a notebook hold them.
+others were before. So all changed modules are forgotten together, and imported again. That fills the old module
+objects, because the cells of a notebook hold them.
 """
 
 from __future__ import annotations
@@ -17,33 +17,48 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainables.contract.finder import MAIN
 
 
-def import_anew(module_name: str, modules: Mapping[str, ModuleType]) -> None:
-    """Import a module and those of ``modules`` that it still imports. If that fails, restore all as they were.
+def import_anew(module_name: str, modules: Mapping[str, ModuleType]) -> list[str]:
+    """Import a module and then the others of ``modules`` again. If the first import fails, restore all as they were.
 
-    Raises whatever exception the modules raise.
+    Args:
+        module_name: The module.
+        modules: The modules to forget, by name (:func:`modules_from`).
+
+    Returns:
+        A text for each other module that cannot be imported again.
+
+    Raises:
+        ImportError: Python now finds one of the modules in another place.
+        BaseException: Whatever exception the module raises.
     """
-    contents = [(module, dict(vars(module))) for module in _real(modules).values()]
-    attributes = {(parent, name): module for parent, name, module in _attributes(modules)}
+    old = {name: _Old.of(module) for name, module in modules.items()}
+    attributes = list(_attributes(modules))
     importlib.invalidate_caches()
-    _forget(modules)
+    for parent, name, _ in attributes:
+        delattr(parent, name)  # Otherwise `from package import name` would find the old module.
+    for name in modules:
+        del sys.modules[name]
     try:
-        with _filled_again(_real(modules)):
-            # One by one: Python imports no package around one that is still imported, such as one without a file.
-            for name in accumulate(module_name.split("."), "{}.{}".format):
-                importlib.import_module(name)
+        with _filled_again(modules) as finder:
+            _import(module_name)
+            _check_places(old)
+            flaws = list(filter(None, (_import_other(name, old, finder.asked) for name in modules)))
     except BaseException:
-        for module, content in contents:
-            vars(module).clear()
-            vars(module).update(content)
-        for (parent, name), module in attributes.items():
+        for one in old.values():
+            one.restore()
+        for parent, name, module in attributes:
             setattr(parent, name, module)
         sys.modules.update(modules)
         raise
+    for parent, name, module in attributes:
+        if module in sys.modules.values():  # Imported again under another name, or put there by hand.
+            vars(parent).setdefault(name, module)
+    return flaws
 
 
 def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleType]:
@@ -57,20 +72,45 @@ def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleTyp
     main = sys.modules.get(MAIN)
     found: dict[str, ModuleType] = {}
     for name, module in sys.modules.copy().items():
-        # Not with `getattr`: some modules of libraries run code when they are asked.
-        given = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-        file = os.path.realpath(given) if isinstance(given, str) else ""
-        is_deleted = file != "" and Path(file).is_relative_to(folder) and not os.path.lexists(file)
+        file = _file(module)
         # A module of this name may have put another object into its place, without a file.
-        is_meant = name in files or file in paths or is_deleted
+        is_meant = name in files or file in paths or (file != "" and _is_deleted(Path(file), folder))
         if is_meant and module not in (main, None) and not file.endswith(compiled):
             found[name] = module
     return found
 
 
-def _real(modules: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
-    """Return the modules without those that have put an object of another class into their place."""
-    return {name: module for name, module in modules.items() if isinstance(module, ModuleType)}
+def _file(module: object) -> str:
+    """Return the file of a module without links, or an empty string if it has none."""
+    # Not with `getattr`: some modules of libraries run code when they are asked.
+    given = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    return os.path.realpath(given) if isinstance(given, str) else ""
+
+
+def _is_deleted(file: Path, folder: Path) -> bool:
+    is_here = file.is_relative_to(folder) and not os.path.lexists(file)
+    return is_here and not any(map(os.path.isfile, file.parents))  # A module in an archive has such a path.
+
+
+class _Old(NamedTuple):
+    """A module before it was forgotten: its object, class, content and file. An object of another class that a module
+    has put into its place has no content."""
+
+    module: ModuleType
+    kind: type
+    content: dict[str, Any]
+    file: str
+
+    @classmethod
+    def of(cls, module: ModuleType) -> _Old:
+        content = dict(vars(module)) if isinstance(module, ModuleType) else {}
+        return cls(module, type(module), content, _file(module))
+
+    def restore(self) -> None:
+        if isinstance(self.module, ModuleType):
+            self.module.__class__ = self.kind
+            vars(self.module).clear()
+            vars(self.module).update(self.content)
 
 
 def _attributes(modules: Mapping[str, ModuleType]) -> Iterator[tuple[ModuleType, str, ModuleType]]:
@@ -82,33 +122,87 @@ def _attributes(modules: Mapping[str, ModuleType]) -> Iterator[tuple[ModuleType,
             yield parent, last, module
 
 
-def _forget(modules: Mapping[str, ModuleType]) -> None:
-    for parent, name, _ in list(_attributes(modules)):
-        delattr(parent, name)  # Otherwise `from package import name` would find the old module.
-    for name in modules:
-        del sys.modules[name]
+def _import(module_name: str) -> None:
+    # One by one: Python imports no package around one that is still imported, such as a directory without a file.
+    for name in accumulate(module_name.split("."), "{}.{}".format):
+        importlib.import_module(name)
+
+
+def _check_places(old: Mapping[str, _Old]) -> None:
+    """Raise ``ImportError`` if a module comes from another place than before, although its file is still there. For
+    example, the notebook has changed its working directory."""
+    for name, one in old.items():
+        file = _file(sys.modules.get(name))
+        if (
+            file != one.file
+            and file
+            and os.path.dirname(file) != os.path.dirname(one.file)
+            and os.path.isfile(one.file)
+        ):
+            raise ImportError(
+                f"Python now imports {name} from {file} instead of {one.file}: change back to the working directory "
+                "or the search path that the first import had, or restart this program"
+            )
+
+
+def _import_other(name: str, old: Mapping[str, _Old], asked: set[str]) -> str:
+    """Import another module that was forgotten. Return why it cannot be imported, or an empty string.
+
+    Cells may use modules that the changed ones do not import.
+
+    Args:
+        name: The module.
+        old: What was forgotten.
+        asked: Names that have been imported already. Who imported them has handled any error.
+    """
+    one = old[name]
+    if name in sys.modules or name in asked or not (one.file and os.path.isfile(one.file)):
+        return ""
+    # Code that supports old pickles has put a module into `sys.modules` under a second name.
+    if (own := one.content.get("__name__")) != name:
+        if isinstance(own, str) and sys.modules.get(own) is one.module:
+            sys.modules[name] = one.module
+        return ""
+    try:
+        _import(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's module may raise anything on import
+        one.restore()
+        return f"{name} has changed and cannot be imported again ({type(error).__name__}: {error})"
+    return ""
 
 
 @contextmanager
-def _filled_again(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+def _filled_again(modules: Mapping[str, ModuleType]) -> Iterator[_OldObjects]:
     """Let imports within the context fill these module objects instead of new ones."""
-    finder = _OldObjects(modules)
+    # A second name for a module does not fill it, because the object would be filled twice.
+    named = {
+        name: module
+        for name, module in modules.items()
+        if isinstance(module, ModuleType) and vars(module).get("__name__") == name
+    }
+    finder = _OldObjects(named)
     sys.meta_path.insert(0, finder)
     try:
-        yield
+        yield finder
     finally:
         sys.meta_path.remove(finder)
 
 
 class _OldObjects(MetaPathFinder):
-    """Finds modules as Python does otherwise, and has them loaded into old module objects."""
+    """Finds modules as Python does otherwise, and has them loaded into old module objects.
+
+    Attributes:
+        asked: Names of all modules that Python has looked for.
+    """
 
     def __init__(self, modules: Mapping[str, ModuleType]) -> None:
         self.modules = dict(modules)
+        self.asked: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        self.asked.add(fullname)
         module = self.modules.pop(fullname, None)  # While others are asked, because they may ask this finder.
         if module is None:
             return None
@@ -133,6 +227,7 @@ class _IntoObject(Loader):
         content = vars(self.module)
         # A module in a package is not imported again if it was not forgotten, so it stays an attribute.
         stay = {name: it for name, it in content.items() if it is sys.modules.get(f"{spec.name}.{name}", content)}
+        self.module.__class__ = ModuleType  # A module can give itself another class.
         content.clear()
         content.update(stay)
         return self.module

@@ -13,7 +13,7 @@ from pathlib import Path
 from trainables.contract.executed_files import executed_files
 from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, is_outside, top_name
 from trainables.contract.imports import Imports
-from trainables.contract.user_modules import file_of, files_of, folder_of, imports_here
+from trainables.contract.user_modules import file_of, files_of, folder_of, imports_here, named_modules
 
 OWN_FOLDERS = (
     *{Path(path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib") for path in (str, os.path.realpath)},
@@ -28,19 +28,10 @@ MOST_ABOVE = 3
 """Number of folders above that of a module from which it may run files by their paths."""
 MOST_NAMED = 3
 """Maximum number of files that a warning names."""
-_named: set[str] = set()
-"""Modules that :func:`note_named` was told."""
 _watched: dict[str, frozenset[str]] = {}
 """For each module of the user that is watched: the code that had run when its watch began."""
 _said: set[tuple[str, str]] = set()
 """Modules with unknown files that a warning has said."""
-
-
-def note_named(module_name: str) -> bool:
-    """Note that a user has named a module. Return True the first time."""
-    is_first = module_name not in _named
-    _named.add(module_name)
-    return is_first
 
 
 def executed_code() -> frozenset[str]:
@@ -109,7 +100,7 @@ def unknown_files_text(module_names: Collection[str], earlier: Collection[str], 
         later: Other files that they will run.
     """
     # Other modules that a user has named belong to the families of other sweeps.
-    known = {file.resolve() for name in {*module_names, *_named} for file in files_of(name).values()}
+    known = {file.resolve() for name in {*module_names, *named_modules()} for file in files_of(name).values()}
     # Copied at once: other threads may import modules in the meantime.
     modules = set(sys.modules)
     tops = {top_name(name) for name in modules}

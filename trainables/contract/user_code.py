@@ -33,8 +33,8 @@ from trainables.contract.finder import (
     place_module,
     top_name,
 )
-from trainables.contract.unknown_files import begin_watch, executed_code, note_named
-from trainables.contract.user_modules import folder_of, own_modules
+from trainables.contract.unknown_files import begin_watch, executed_code
+from trainables.contract.user_modules import folder_of, note_named, own_modules
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,22 @@ MODULE_SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
 """Suffixes of the files of modules."""
 
 
+_named: dict[str, None] = {}
+"""Modules that :func:`note_named` was told."""
+
+
+def note_named(module_name: str) -> bool:
+    """Note that a user has named a module, for a family or a probe. Return True the first time."""
+    is_first = module_name not in _named
+    _named[module_name] = None
+    return is_first
+
+
+def named_modules() -> list[str]:
+    """Return the modules that users have named in this process, in order."""
+    return list(_named)
+
+
 def folder_of(module_name: str) -> str:
     """Return the folder from which a module outside this project is imported, or an empty string if it is unknown.
 

@@ -11,8 +11,9 @@ from typing import Any
 from trainables.contract.bars import Bar
 from trainables.contract.family import Family
 from trainables.contract.names import find, not_imported
+from trainables.contract.present_code import make_present
 from trainables.contract.settings import SettingsError
-from trainables.contract.sources import reload_changed, source_hash
+from trainables.contract.sources import source_hash
 from trainables.contract.user_modules import folder_of
 from trainables.script.code import code_of
 from trainables.script.family import script_family
@@ -46,14 +47,14 @@ def load_family(name: str) -> type[Family]:
 
 
 def refresh(name: str, *, kind: str = "family", key: str = "family") -> None:
-    """Import the module of a family, or of code of another ``kind``, again if its files have changed since its import.
+    """Import the module of a family, or of code of another ``kind``, anew if its files have changed since its import.
 
     Raises :class:`SettingsError` if it can no longer be imported.
     """
-    module_name, colon, _ = name.partition(":")
+    module_name, colon, class_name = name.partition(":")
     try:
         if colon:
-            reload_changed(module_name)
+            make_present(module_name, class_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
         raise not_imported(name, module_name, error, kind=kind, key=key) from error
 

@@ -14,11 +14,17 @@ from typing import NamedTuple
 from trainables.contract.file_hashes import DIGITS, without_comments
 from trainables.contract.finder import MAIN, module_file, top_name
 from trainables.contract.imports import required_names
-from trainables.contract.programs import PYTHON_SUFFIXES, modules_in
+from trainables.contract.programs import PYTHON_SUFFIXES, modules_in, run_words
 from trainables.contract.settings import SettingsError
 from trainables.contract.user_code import PYTHON_PATH, user_path
 from trainables.contract.user_modules import MODULE_SUFFIXES, own_modules
-from trainables.script.environments import editable_folders, environments_among, installed_names, usual_environments
+from trainables.script.environments import (
+    editable_folders,
+    environments_among,
+    installed_names,
+    is_environment,
+    usual_environments,
+)
 from trainables.script.options import ScriptOptions
 from trainables.script.program_text import (
     INTERPRETER,
@@ -34,7 +40,7 @@ from trainables.script.program_text import (
     search_path_in,
     shell_words,
 )
-from trainables.script.project import folders_above
+from trainables.script.project import folders_above, project_of
 
 LONGEST_NAME = 256
 """Words of a command with more characters are not looked up as files."""
@@ -108,6 +114,8 @@ class _CodeSearch:
         self.root = Path(options.directory)
         self.files: dict[str, None] = {}
         self.missing: list[str] = []
+        self._shell_files: set[str] = set()
+        """Those of the files that a shell reads, whatever their names and first lines."""
         self._modules: dict[str, Path] = {}
         """Modules that were found."""
         self._folders = {self.root: None}
@@ -146,7 +154,13 @@ class _CodeSearch:
 
     @property
     def _size(self) -> tuple[int, ...]:
-        return len(self.files), len(self._folders), len(self._search_path), len(self._environments)
+        return (
+            len(self.files),
+            len(self._shell_files),
+            len(self._folders),
+            len(self._search_path),
+            len(self._environments),
+        )
 
     def _read_file(self, name: str) -> None:
         """Add what a file runs or imports."""
@@ -154,7 +168,7 @@ class _CodeSearch:
         if not has_program_suffix(name) and file.stat().st_size > MOST_BYTES_ELSEWHERE:
             return  # Data.
         content = _content_of(file)
-        if is_shell(name, content):
+        if name in self._shell_files or is_shell(name, content):
             self._read_shell(shell_words(content[:MOST_SHELL_BYTES].decode(errors="replace")), file.parent)
             return
         own = file.resolve().parent
@@ -185,11 +199,28 @@ class _CodeSearch:
             added = [self._add_named(*place) for place in places]
             if has_program_suffix(word) and not any(added) and not NOT_A_FILE.search(word):
                 self.missing.append(word)
+        for word, by_shell in run_words(words, lambda one: self._run_file(one, folder) is not None):
+            if file := self._run_file(word, folder):
+                name = os.path.relpath(file, self.root)
+                self._add(name)
+                if by_shell:
+                    self._shell_files.add(name)
         for module in modules_in(words):
             modules = _files_of_module([*self._folders, *self._search_path], module)
             self._modules |= modules
             for file in modules.values():
                 self._add(os.path.relpath(file, self.root))
+
+    def _run_file(self, word: str, folder: Path) -> Path | None:
+        """Return the file of the project that a word of a shell stands for if an interpreter runs it, or None. Files
+        of environments, such as ``bin/activate``, are not the project's."""
+        project = project_of(self.root)
+        for path in (one / path for path in paths_in(word) for one in (folder, *self._folders)):
+            file = Path(os.path.normpath(path))
+            inner = [above for above in file.parents if above.is_relative_to(project)]
+            if inner and _is_small_file(file) and not any(map(is_environment, inner)):
+                return file
+        return None
 
     def _directories(self, word: str, folder: Path) -> list[Path]:
         """Return the directories that a word of a shell may stand for."""
@@ -233,6 +264,13 @@ def _file_named(root: Path, word: str) -> str:
         return "" if b"\0" in path.read_bytes() else word
     except OSError:
         return word  # `code_hash` reports that it cannot be read.
+
+
+def _is_small_file(file: Path) -> bool:
+    try:
+        return file.is_file() and file.stat().st_size <= MOST_BYTES_ELSEWHERE
+    except (OSError, ValueError):  # Such as a word with a null character.
+        return False
 
 
 def _content_of(file: Path) -> bytes:

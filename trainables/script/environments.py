@@ -57,10 +57,11 @@ def environments_among(paths: Iterable[Path]) -> list[Path]:
     Links are not resolved, because the Python of an environment usually is one.
     """
     places = (place for path in paths for place in (path, path.parent.parent))
-    return [place for place in dict.fromkeys(places) if _is_environment(place)]
+    return [place for place in dict.fromkeys(places) if is_environment(place)]
 
 
-def _is_environment(path: Path) -> bool:
+def is_environment(path: Path) -> bool:
+    """Return True for the directory of a Python environment."""
     with suppress(OSError, ValueError):  # Such as a word that is too long, or has a null character.
         return any((path / mark).exists() for mark in MARKS) or (path / "bin" / "python3").exists()
     return False

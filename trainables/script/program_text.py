@@ -21,8 +21,11 @@ SHELL = re.compile(rb"#![^\n]*\b(ba|da|k|z)?sh\b")
 """Pattern of the first line of a shell script."""
 MOST_NAMES = 2_000
 """Number of words or texts of a file that are looked up as names of files. A bundle of scripts may have many more."""
-SETTINGS_SUFFIXES = (".cfg", ".conf", ".env", ".ini", ".json", ".lock", ".toml", ".yaml", ".yml")
-"""Suffixes, in lower case, of files with settings."""
+SETTINGS_SUFFIXES = (
+    *(".cfg", ".conf", ".env", ".gin", ".ini", ".json", ".jsonnet", ".lock", ".properties", ".toml", ".yaml"),
+    ".yml",
+)
+"""Ends, in lower case, of the names of files with settings. A file may be named `.env`."""
 EXPANDED = re.compile(r".*(\$\{[^}]*\}|\$\w+|\$|[)`])")
 """Pattern of the part of a word up to its last variable or command, which only a shell can replace by its text."""
 REDIRECTS = re.compile(r"\d*>>?|tee")
@@ -50,7 +53,7 @@ def is_program(file: Path) -> bool:
 def may_be_code(file: Path) -> bool:
     """Return True for a program, settings, or a file that starts with the name of its interpreter. Other files that a
     command names, such as data and logs, may change while it runs."""
-    if is_program(file) or file.suffix.lower() in SETTINGS_SUFFIXES:
+    if is_program(file) or file.name.lower().endswith(SETTINGS_SUFFIXES):
         return True
     with file.open("rb") as opened:
         return opened.read(2) == b"#!"
