@@ -36,6 +36,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.commands import DISTRIBUTION
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.errors import UserError
+from orchestrator.system.reading_time import reading_limited
 from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
@@ -319,7 +320,8 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
         raise UserError(f"space.{left_out[0]} does not belong in the answer of a sweep")
     resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
     try:
-        spec = parse(SweepSpec, {**file.space, "resources": resources})
+        with reading_limited(is_foreign=True):
+            spec = parse(SweepSpec, {**file.space, "resources": resources})
     except InvalidDataError as error:
         raise UserError(f"space: {error}") from error
     _check_runs(file, spec)
@@ -377,7 +379,8 @@ def check(file: AnswerFile, allowed: Sequence[str] = ()) -> VerifiedAnswer:
     """
     spec = spec_of(file, allowed)
     runs = [Run(run.request, spec.config(run.request), run.outcome) for run in file.runs]
-    result = answer(spec, runs, frozenset(file.stopped), file.blocks)
+    with reading_limited(is_foreign=True):
+        result = answer(spec, runs, frozenset(file.stopped), file.blocks, is_foreign=True)
     keys = [spec.make_family().key(run.config) for run in runs]
     pairs = zip(file.runs, keys, strict=True)
     other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]

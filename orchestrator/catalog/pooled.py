@@ -22,12 +22,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from orchestrator.catalog.reading import StoredSweep
+from orchestrator.home.ownership import is_of_others
 from orchestrator.home.run_files import Origin, read_origin
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.differences import differences
 from orchestrator.space.runs import Run
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
+from orchestrator.system.reading_time import reading_limited
 from orchestrator.system.text import counted, first_of, listed
 from orchestrator.transition.evidence import Block, RunId
 from trainables.base import Status
@@ -91,7 +93,9 @@ class PooledSweeps:
     def answer(self) -> Answer:
         """The answer from all runs."""
         stopped = frozenset().union(*(sweep.stopped for sweep in self.sweeps))
-        return answer(self.spec, self.runs, stopped, tuple(self._blocks()))
+        is_foreign = any(is_of_others(sweep.sweep.files) for sweep in self.sweeps)
+        with reading_limited(is_foreign):
+            return answer(self.spec, self.runs, stopped, tuple(self._blocks()), is_foreign=is_foreign)
 
     def _blocks(self) -> Iterator[Block]:
         """Yield the counted pairs of each sweep that share no run with an earlier sweep."""

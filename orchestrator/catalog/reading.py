@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.journal import read_request
-from orchestrator.history.known_runs import is_of_others, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.other_code import code_note
 from orchestrator.history.sweeps import Sweep, UnreadableError, load_sweep
 from orchestrator.home.array_files import DAMAGED_ARRAYS
 from orchestrator.home.checkpoints import MOST_PROGRESS_LINES, read_members, read_progress
 from orchestrator.home.directories import Home
+from orchestrator.home.ownership import is_of_others
 from orchestrator.home.run_files import DAMAGED_WEIGHTS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.run_files import read_weights as weights_of
@@ -209,8 +210,9 @@ class StoredSweep:
     @cached_property
     def answer(self) -> Answer:
         """The answer from the runs that ended."""
-        with reading_limited(is_of_others(self.sweep.files)):
-            return answer(self.spec, self.runs, self.stopped, self.blocks)
+        is_foreign = is_of_others(self.sweep.files)
+        with reading_limited(is_foreign):
+            return answer(self.spec, self.runs, self.stopped, self.blocks, is_foreign=is_foreign)
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -306,7 +308,8 @@ def result_of_family(sweep: Sweep, compute: Callable[[], T]) -> T | UnreadableEr
 
 
 def find_run(home: Home, given: str) -> tuple[str, StoredSweep, list[str]]:
-    """Return the key of the run with a unique prefix, the newest readable sweep that has this run, and the names of all
+    """Return the key of the run with a unique prefix, the newest readable sweep of this user that has this run (or of
+    others, if none of this user's has it), and the names of all
     these sweeps in the record.
 
     Raises:
@@ -325,10 +328,12 @@ def find_run(home: Home, given: str) -> tuple[str, StoredSweep, list[str]]:
                 holders.setdefault(key, []).append((sweep.id, sweep.record_id))
     if len(holders) == 1:
         key, found = holders.popitem()
-        newest = read_known(home, found[0][0], answered=False)
-        if isinstance(newest, UnreadableError):
-            raise newest
-        return key, newest, [record_id for _, record_id in found]
+        # An archive may claim anything of a run, also of one that a sweep of this user has trained.
+        shown = next((sweep_id for sweep_id, record_id in found if sweep_id == record_id), found[0][0])
+        sweep = read_known(home, shown, answered=False)
+        if isinstance(sweep, UnreadableError):
+            raise sweep
+        return key, sweep, [record_id for _, record_id in found]
     if holders:
         raise UserError(f"{given!r} matches {len(holders)} runs: {first_of(sorted(holders))}. Type more of the key.")
     others = f" in the sweeps that could be read ({unread} could not)" if unread else ""

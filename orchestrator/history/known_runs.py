@@ -18,7 +18,7 @@ from orchestrator.history.journal import (
 )
 from orchestrator.history.sweeps import Sweep
 from orchestrator.home.directories import SweepDirectory
-from orchestrator.home.ownership import is_foreign
+from orchestrator.home.ownership import is_of_others
 from orchestrator.home.run_files import read_run
 from orchestrator.home.run_store import RunStore
 from orchestrator.search.base import Request
@@ -28,11 +28,6 @@ from trainables.base import Status
 
 MOST_REQUESTS = 2
 """Requests of an imported sweep that one run may answer. Two mixes may have the same tasks under different names."""
-
-
-def is_of_others(files: SweepDirectory) -> bool:
-    """Return True for a sweep that another user may have written."""
-    return files.is_imported or is_foreign(files.home.root)
 
 
 def recall_sweep(sweep: Sweep) -> Memory:

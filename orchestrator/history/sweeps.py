@@ -17,6 +17,7 @@ from orchestrator.history.journal import (
 )
 from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, open_file, read_text
+from orchestrator.home.ownership import is_of_others
 from orchestrator.home.trusted_code import UntrustedCodeError, import_named, named_code
 from orchestrator.jobs.plan import SweepSetup
 from orchestrator.search.base import Request
@@ -28,6 +29,7 @@ from orchestrator.system.errors import SweepError
 from orchestrator.system.files import is_file, remove_tree, replace_whole
 from orchestrator.system.machine_errors import machine_error_text
 from orchestrator.system.provenance import describe_environment
+from orchestrator.system.reading_time import reading_limited
 from trainables.base import Outcome
 
 FIGURE_FILE = "transitions.png"
@@ -212,7 +214,8 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
             raise UnreadableError(files, f"{files.journal} {why}")
         data = strict_yaml.read(read_text(files.spec, MOST_SPACE_BYTES), files.spec.name).data
         import_named(named_code(data), home.root, begun.folder)
-        spec = parse(SweepSpec, data)
+        with reading_limited(is_of_others(files)):
+            spec = parse(SweepSpec, data)
         # Ignore the author's scratch directory: on this machine it may contain other data.
         spec = spec.substitute(resources=spec.resources.model_copy(update={"scratch": None}))
     except OSError as error:

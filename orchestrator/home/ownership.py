@@ -32,7 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.home.directories import DATABASE, LINES, Home
+from orchestrator.home.directories import DATABASE, LINES, Home, SweepDirectory
 from orchestrator.home.foreign_files import read_text
 from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
@@ -116,6 +116,11 @@ def why_foreign(root: Path) -> str:
     if same_id := [entry.path for entry in _listed() if entry.id == here.id]:
         return f"it is a copy of {same_id[-1]}, or was moved from there"
     return f"{homes_list()} does not list it" if here.id else "it was not made by a command of this version"
+
+
+def is_of_others(files: SweepDirectory) -> bool:
+    """Return True for a sweep that another user may have written."""
+    return files.is_imported or is_foreign(files.home.root)
 
 
 def foreign_note(root: Path) -> str:

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from orchestrator.history.foreign_time import ForeignTime
 from orchestrator.history.journal import Memory
-from orchestrator.history.known_runs import is_of_others, recall_sweep
+from orchestrator.history.known_runs import recall_sweep
 from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, Sweep, UnreadableError, load_sweep
 from orchestrator.home.directories import DATABASE, LINES, Home
-from orchestrator.home.ownership import check_own
+from orchestrator.home.ownership import check_own, is_of_others
 from orchestrator.record.choice import opener
 from orchestrator.record.mlflow_store import (
     ARTIFACTS,
@@ -112,7 +112,8 @@ def _read(home: Home, sweep_id: str) -> tuple[Sweep, Memory, Answer]:
     sweep = load_sweep(home, sweep_id)
     with reading_limited(is_of_others(sweep.files)):
         memory = recall_sweep(sweep)
-        return sweep, memory, answer(sweep.spec, memory.ended, memory.stopped, memory.blocks)
+        answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks, is_foreign=is_of_others(sweep.files))
+        return sweep, memory, answered
 
 
 def _replay(sweep: Sweep, memory: Memory, answered: Answer, tracker: Tracker, console: Console) -> int:

@@ -228,13 +228,22 @@ class Answer:
         return {mix.mix: mix for mix in self.mixes}[name]
 
 
-def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), blocks: Sequence[Block] = ()) -> Answer:
+def answer(
+    spec: SweepSpec,
+    runs: Iterable[Run],
+    stopped: Collection[str] = (),
+    blocks: Sequence[Block] = (),
+    *,
+    is_foreign: bool = False,
+) -> Answer:
     """Return the answer of a sweep.
 
     Args:
+        spec: The sweep.
         runs: Runs that ended. Runs of mixes outside the sweep are ignored.
         stopped: Mixes that the user stopped.
         blocks: Blocks of pairs, in the order of request.
+        is_foreign: Whether somebody else may have written the specification. Files that it names are then not read.
     """
     family = spec.make_family()
     ended: dict[str, list[Run]] = {mix.name: [] for mix in spec.mixes}
@@ -268,7 +277,7 @@ def answer(spec: SweepSpec, runs: Iterable[Run], stopped: Collection[str] = (), 
         tuned=tuple(tuned_text(name, values, spec.tune) for name, values in spec.tuned.items()),
         recipes={name: difference(spec.settings, own) for name, own in spec.recipe_settings.items() if name in used},
         words=family.words,
-        cautions=tuple(spec.warnings()),
+        cautions=tuple(spec.warnings(of_code=not is_foreign)),
         learned=learned,
         failed_run=next((family.key(run.config) for run in all_runs if run.outcome.status is Status.FAILED), ""),
     )

@@ -14,6 +14,7 @@ from orchestrator.space.settings import flatten, plain_value
 from orchestrator.space.tuning_settings import Tune
 from orchestrator.system.did_you_mean import did_you_mean, unknown
 from orchestrator.system.errors import UserError
+from orchestrator.system.reading_time import check_reading_time
 from orchestrator.transition.evidence import least_accuracy
 from trainables.base import Family, RunConfig, SettingsError
 from trainables.contract.arms import ALL, Arm
@@ -23,6 +24,9 @@ BETWEEN = 0.37
 """Position between two sizes, as a share of their distance. It is seldom a whole number."""
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
+MOST_CORNERED = 10
+"""Maximum number of tuned settings of which every combination of ends is checked. Of more, all lowest values are
+checked together, and all highest ones."""
 
 
 def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mistake]:
@@ -120,7 +124,9 @@ def in_tune(
             ends[path] = (span.low, span.high)
             yield from _unusable(family, key, ({path: end} for end in ends[path]))
     if len(ends) > 1:
-        corners = (dict(zip(ends, corner, strict=True)) for corner in product(*ends.values()))
+        # There are 2^n corners, and a script may have any number of settings.
+        ways = product(*ends.values()) if len(ends) <= MOST_CORNERED else zip(*ends.values(), strict=True)
+        corners = (dict(zip(ends, corner, strict=True)) for corner in ways)
         yield from islice(_unusable(family, ("tune", "settings"), corners), 1)
     if phased := [mix.name for mix in mixes if len(mix.phases) > 1]:
         yield Mistake(("tune",), f"only arms of one phase can be tuned; {phased[0]} has several")
@@ -136,6 +142,7 @@ def in_tune(
 def _unusable(family: Family, key: Key, trials: Iterable[Mapping[str, float]]) -> Iterator[Mistake]:
     """Yield a mistake for each combination of values with which the family cannot train."""
     for values in trials:
+        check_reading_time()
         try:
             family.adjusted(values)
         except SettingsError as error:

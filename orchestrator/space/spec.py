@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import chain, islice
 from typing import Any, Self
 
 from pydantic import PrivateAttr, model_validator
@@ -27,9 +28,12 @@ from trainables.contract.user_code import offer
 from trainables.families import FamilySource, load_family, refresh
 from trainables.probes.base import load_probe
 from trainables.script.code import with_code
+from trainables.script.family import ScriptFamily
 
 MOST_RUNS = 100_000
 """Maximum number of runs of the whole grid, where each phase is a run. Planning and resuming iterate over them."""
+MOST_MISTAKES = 20
+"""Maximum number of mistakes in how the values fit together that are looked for."""
 INDEPENDENT = frozenset({"resources", "search", "probes", "code", "salt", "looks"})
 """Keys on whose values no other key of a checked specification depends. In ``search`` this is true of ``stack``
 only."""
@@ -62,14 +66,16 @@ class SweepSpec(WrittenSpec):
             return [Mistake(("seeds",), f"{grid}; a sweep may have at most {MOST_RUNS}")]
         family = self.make_family()
         tune = self.tune
-        mistakes = [
-            *checks.in_mixes(self.mixes, self.target, family),
-            *checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
-            *checks.in_probes([load_probe(probe) for probe in self.probes], family),
-            *checks.in_tuned(self.tuned, self.mix_named, family),
-            *checks.in_looks(self.looks, self.mix_named),
-            *(checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else ()),
-        ]
+        # An error lists a few mistakes only, and somebody else may have written a space with thousands.
+        found = chain(
+            checks.in_mixes(self.mixes, self.target, family),
+            checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
+            checks.in_probes([load_probe(probe) for probe in self.probes], family),
+            checks.in_tuned(self.tuned, self.mix_named, family),
+            checks.in_looks(self.looks, self.mix_named),
+            checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else (),
+        )
+        mistakes = list(islice(found, MOST_MISTAKES))
         try:  # Resolving the recipes is their check.
             if self.recipe_settings and tune is not None:
                 mistakes.append(Mistake(("tune",), "a search space can have tune: or recipes:, not both"))
@@ -159,10 +165,16 @@ class SweepSpec(WrittenSpec):
             raise UserError(f"{error.key}: {explain(error)}") from error
         checks.check_counts(self.family, self.make_family(), self.sizes)
 
-    def warnings(self) -> list[str]:
-        """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes."""
+    def warnings(self, *, of_code: bool = True) -> list[str]:
+        """Return caveats of the sweep's answer. A caveat that is not about all recipes names its recipes.
+
+        Args:
+            of_code: Whether to look for caveats of a script's code. That reads files which the specification names.
+        """
         if not self.recipes:
-            return self.make_family().warnings(self.sizes)
+            family = self.make_family()
+            of_script = family.code_warnings() if of_code and isinstance(family, ScriptFamily) else []
+            return [*family.warnings(self.sizes), *of_script]
         recipes_of: dict[str, list[str]] = {}
         for recipe, settings in self.recipe_settings.items():
             for warning in self.family_class(settings).warnings(self.sizes):

@@ -78,7 +78,10 @@ def say_unknown_files(spec: SweepSpec, probes: Iterable[str]) -> None:
 
 
 def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: bool = False) -> ProbeCounts:
-    """Run a probe on the finished runs of a sweep that lack its result. With ``again``, run it on all finished runs."""
+    """Run a probe on the finished runs of a sweep that lack its result. With ``again``, run it on all finished runs.
+
+    A run is not probed if the family gives it another key: a probe would load its model with other settings.
+    """
     family = spec.make_family()
     # Not the scratch directory in the specification, because another user may have written the specification.
     cache = scratch(None)
@@ -86,6 +89,8 @@ def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[Run], *, again: boo
     for run in runs:
         if run.outcome.status is not Status.FINISHED:
             results.counts["not finished"] += 1
+        elif family.key(run.config) != run.key:
+            results.counts["with keys of other code"] += 1
         elif not again and not is_due(probe, run.directory):
             results.counts["already done"] += 1
         else:

@@ -10,6 +10,10 @@ from orchestrator.system.text import first_of
 
 MOST_ALLOWED = 30
 """Maximum number of allowed names listed in full."""
+MOST_COMPARED = 500
+"""Maximum number of allowed names that are compared with a misspelled one letter by letter."""
+LONGEST_COMPARED = 100
+"""Maximum length of a name that is compared in this way."""
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
@@ -25,7 +29,8 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     stems = [stem for stem, least in ((given.rstrip("s"), 3), (given[:-1], 4)) if len(given) >= least]
     begun = [name for stem in stems for name in names if name.startswith(stem)]
-    close = difflib.get_close_matches(given, names, n=1)
+    alike = [name for name in names[:MOST_COMPARED] if len(name) <= LONGEST_COMPARED]
+    close = difflib.get_close_matches(given, alike, n=1) if len(given) <= LONGEST_COMPARED else []
     return next(iter([*(short if len(given) > 1 else ()), *close, *begun]), None)
 
 

@@ -22,6 +22,7 @@ from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import diverged, failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import FAMILY, spec
+from tests.training_scripts import GOOD, script_spec
 from trainables.transformer.native import library
 
 RECORDED = Path(__file__).parents[1] / "data" / "homes" / "schema-2-pairs"
@@ -52,6 +53,22 @@ def changed(path: Path, to: Path, change: Change) -> Path:
     change(data)
     to.write_text(json.dumps(data), encoding="utf-8")
     return to
+
+
+def test_files_that_a_space_of_somebody_else_names_are_not_read(tmp_path: Path) -> None:
+    """They may be of any size, or the modules of a whole environment."""
+    code = f"import needed_elsewhere\n{GOOD}"
+    files = write_sweep(Home(tmp_path / "own"), script_spec(tmp_path, code, script={"code": None}), runs=[]).files
+    shutil.copytree(tmp_path / "own", tmp_path / "copy")
+    caution = "The script imports needed_elsewhere, found neither near it nor installed."
+    for home, is_said in (("own", True), ("copy", False)):
+        cautions = read_sweep(Home(tmp_path / home), files.id).answer.cautions
+        assert any(text.startswith(caution) for text in cautions) is is_said
+    written = o.load(home=tmp_path / "own").export(tmp_path / "answer.json")[0]
+    named = changed(
+        written, tmp_path / "named.json", lambda data: data["space"]["script"].update(directory=str(tmp_path))
+    )
+    assert not any(text.startswith(caution) for text in check(read_answer(named)).answer.cautions)
 
 
 def test_an_answer_is_computed_again_from_its_file(logistic: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import orchestrator as o
-from orchestrator.catalog.reading import read_sweep
+from orchestrator.catalog.reading import find_run, read_sweep
 from orchestrator.history.archive_members import FOREIGN_MARK, CopyCounts
 from orchestrator.history.export_archive import export_home
 from orchestrator.history.import_archive import import_home
@@ -25,8 +25,10 @@ from orchestrator.home.run_store import UNKNOWN_SWEEP, RunStore
 from orchestrator.home.seals import CONTENTS, seal
 from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.probe_stored_runs import probe_runs
 from tests.catalog.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.cli.program import Program
+from tests.families import Firing
 from tests.history.test_archive import contents
 from tests.home.test_damage import Stopped, stopped, undisturbed
 from tests.sweep.sweeps import interrupt_after, printed, quiet, run_here, spec
@@ -343,6 +345,31 @@ def brought(place: Path, home: Home, settings: SweepSpec, *, answered: bool = Tr
     export_home(theirs, place / "brought.tar.gz")
     import_home(home, place / "brought.tar.gz", pytest.fail)
     return files.id
+
+
+def test_an_archive_that_gives_keys_of_our_runs_to_other_runs_changes_nothing_of_them(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    own = write_sweep(home, spec()).id
+    theirs = write_sweep(Home(tmp_path / "theirs"), spec()).files
+    entries = [entry for entry in read_journal(theirs.journal) if not isinstance(entry, str)]
+    ended = [entry for entry in entries if isinstance(entry, Ended)]
+    keys = {mix: [one.key for one in ended if one.request.mix == mix] for mix in ("add", "add+prod")}
+    swapped = {key: other for own_keys in keys.values() for key, other in zip(own_keys, own_keys[::-1], strict=True)}
+    theirs.journal.unlink()
+    with Journal(theirs.journal) as journal:
+        for entry in entries:
+            journal.append(replace(entry, key=swapped[entry.key]) if isinstance(entry, Ended) else entry)
+    export_home(Home(tmp_path / "theirs"), tmp_path / "brought.tar.gz")
+    import_home(home, tmp_path / "brought.tar.gz", pytest.fail)
+    stored = read_sweep(home, theirs.id)
+    moved = [one for one in stored.runs if one.key != swapped[one.key]]
+    counts = probe_runs(Firing(), stored.spec, moved, again=True).counts
+    assert counts == {"with keys of other code": len(moved)}
+    assert len(moved) >= 8
+    assert not any((one.directory / "probes").exists() for one in stored.runs)
+    shown = find_run(home, ended[0].key)[1]
+    assert shown.id == own
+    assert [one.request for one in shown.runs if one.key == ended[0].key] == [ended[0].request]
 
 
 @pytest.mark.parametrize("is_claimed", [False, True], ids=["of its sweep", "that its journal says are of this home"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import UNITS
+from tests.training_scripts import script_spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 
@@ -70,6 +72,34 @@ def test_absurd_values_are_refused_at_once(override: str, expected: str) -> None
     assert expected in str(refused.value)
     assert "this should not happen" not in str(refused.value)
     assert time.monotonic() - begun < 5
+
+
+def test_a_script_tunes_any_number_of_settings(tmp_path: Path) -> None:
+    """Not all of the 2^40 combinations of their ends are checked."""
+    names = [f"rate_{number}" for number in range(40)]
+    span = {"from": 0.5, "to": 2.0, "scale": "log"}
+    begun = time.monotonic()
+    spec = script_spec(
+        tmp_path, settings=dict.fromkeys(names, 1.0), tune={"settings": {name: dict(span) for name in names}}
+    )
+    assert spec.tune is not None
+    assert list(spec.tune.settings) == names
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("key", ["mixes", "looks", "tuned"])
+def test_thousands_of_mistakes_take_no_time(key: str, tmp_path: Path) -> None:
+    tasks = [f"task_{number:05}" for number in range(4_000)]
+    strangers = [name.replace("a", "b") for name in tasks]
+    changes: dict[str, Any] = {
+        "mixes": {"mixes": ["add", *("+".join(strangers[start : start + 100]) for start in range(0, 4_000, 100))]},
+        "looks": {"looks": dict.fromkeys(strangers, 1)},
+        "tuned": {"tuned": {name: {"pace": 1.0} for name in strangers}},
+    }
+    begun = time.monotonic()
+    with pytest.raises(UserError, match=r"unknown (task|mix) 'tbsk_00000'"):
+        script_spec(tmp_path, script={"tasks": ["add", *tasks]}, **changes[key])
+    assert time.monotonic() - begun < 10
 
 
 def test_mixes_under_all_recipes_are_limited_together() -> None:

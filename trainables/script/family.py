@@ -112,6 +112,13 @@ class ScriptFamily(Family):
                 "The search space does not give `floor`, the accuracy of the best constant answer, so it is taken as "
                 "0, and guessing may count as learning. For n equally frequent answers, `floor` is 1/n."
             )
+        if not self.options.seeded:
+            warnings.append("The script takes no seed, so the two runs of a pair do not share their data.")
+        return warnings
+
+    def code_warnings(self) -> list[str]:
+        """Return caveats about the script's code, whose files are read."""
+        warnings = []
         if why := code_of(self.options).unknown:
             warnings.append(
                 f"{why}, so its runs are reused even if its code changes. List its files under `script: code`, or a "
@@ -123,8 +130,6 @@ class ScriptFamily(Family):
                 f"The script imports {', '.join(unfound[:MOST_NAMED])}{more}, found neither near it nor installed. "
                 "If that code is yours, runs are reused even if it changes: list its files under `script: code`."
             )
-        if not self.options.seeded:
-            warnings.append("The script takes no seed, so the two runs of a pair do not share their data.")
         return warnings
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
