@@ -155,7 +155,7 @@ class SweepResults:
             case "curves":
                 return learning_curves.learning_figure(spec, runs, spec.question)
             case "transitions":
-                return comparisons.forest_figure([LabeledAnswer(self.id, answer)], spec.question)
+                return comparisons.forest_figure([LabeledAnswer(self._stored.record_id, answer)], spec.question)
         if (figure := probes.similarities_figure(answer, runs)) is None:
             raise UserError(f"no run of {self.id} has an array 'similarity' yet")
         return figure

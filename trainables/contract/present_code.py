@@ -10,7 +10,7 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -94,48 +94,53 @@ def make_present(module_name: str, class_name: str = "") -> None:
 
 
 def _make_present(module_name: str) -> None:
-    is_old = _is_old(module_name)
+    # Hashes from before the imports: a file that changes in the meantime then has another one.
+    hashes = _hashes_of([module_name])
+    is_old = _is_old(module_name, hashes[module_name])
     imports = 0
     while is_old:
-        names = _related(module_name)
-        before = {name: hash_of_files(files_of(name)) for name in names}
-        files = {name: file for related in names for name, file in files_of(related).items()}
-        _refuse_held(names)
-        _refuse_rebuilt(files)
         if (imports := imports + 1) > MOST_IMPORTS:
             raise ImportError(f"a file of {module_name} changes whenever it is imported")
-        modules = modules_from(files, Path(folder_of(module_name)))
-        for name, file in files.items():
-            _drop_compiled(modules.get(name), file)
-        for flaw in import_anew(module_name, modules):
-            log.warning(flaw)
-        for module in modules.values():
-            with suppress(TypeError):  # An object without weak references can replace a module.
-                _known.pop(module, None)
+        names = _related(module_name)
+        hashes = _hashes_of(names)
+        _import_anew(module_name, names)
         imported = [name for name in names if name in sys.modules]
-        for name in imported:
-            _note_present(name)
-        # A file may have changed again while the modules were imported.
-        is_old = any(hash_of_files(files_of(name)) != before[name] for name in imported)
-    _note_present(module_name)
+        hashes = {name: hashes[name] for name in imported}
+        is_old = hashes != _hashes_of(imported)
+    for name, known in hashes.items():
+        module = sys.modules[name]
+        _known[module] = known
+        _present[module] = {file: last_execution(file) for file in _loaded_files(name)}
 
 
-def _note_present(module_name: str) -> None:
+def _hashes_of(names: Iterable[str]) -> dict[str, str]:
+    return {name: hash_of_files(files_of(name)) for name in names}
+
+
+def _import_anew(module_name: str, names: Sequence[str]) -> None:
+    """Import modules anew, with all that they import from their folders. Only the first must succeed."""
+    files = {name: file for related in names for name, file in files_of(related).items()}
+    _refuse_held(names)
+    _refuse_rebuilt(files)
+    modules = modules_from(files, Path(folder_of(module_name)))
+    for name, file in files.items():
+        _drop_compiled(modules.get(name), file)
+    for flaw in import_anew(module_name, modules):
+        log.warning(flaw)
+    for module in modules.values():
+        with suppress(TypeError):  # An object without weak references can replace a module.
+            _known.pop(module, None)
+
+
+def _is_old(module_name: str, now: str) -> bool:
+    """Return True if the code of a module in memory may not be that of its files, whose hash is ``now``."""
     module = sys.modules[module_name]
-    _known[module] = hash_of_files(files_of(module_name))
-    _present[module] = {file: last_execution(file) for file in _loaded_files(module_name)}
-
-
-def _is_old(module_name: str) -> bool:
-    """Return True if the code of a module in memory may not be that of its files."""
-    module = sys.modules[module_name]
-    files = files_of(module_name)
-    if _known.get(module, now := hash_of_files(files)) != now:
+    if _known.get(module, now) != now:
         return True
     noted = _present.get(module, {})
     # An edit that a cell imported and that was undone leaves no other trace than the execution.
     return any(
-        noted[file] != last_execution(file) if file in noted else _may_be_old(file)
+        last_execution(file) != noted[file] if file in noted else _may_be_old(file)
         for file in _loaded_files(module_name)
     )
 
