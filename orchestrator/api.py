@@ -197,7 +197,7 @@ class PooledResults:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of the sweeps, in the order in which they began."""
+        """Ids of the sweeps, in the order in which they began, imported ones last."""
         return tuple(sweep.id for sweep in self._pooled.sweeps)
 
     @property

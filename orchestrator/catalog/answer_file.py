@@ -36,7 +36,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.system.commands import DISTRIBUTION
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.errors import UserError
-from orchestrator.system.reading_time import reading_limited
+from orchestrator.system.reading_time import check_reading_time, reading_limited
 from orchestrator.system.strict import STRICT
 from orchestrator.transition.evidence import Block
 from trainables.base import Outcome, Status
@@ -377,14 +377,19 @@ def check(file: AnswerFile, allowed: Sequence[str] = ()) -> VerifiedAnswer:
     Raises:
         UserError: For values that cannot be used, and for any other family.
     """
-    spec = spec_of(file, allowed)
-    runs = [Run(run.request, spec.config(run.request), run.outcome) for run in file.runs]
     with reading_limited(is_foreign=True):
+        spec = spec_of(file, allowed)
+        family = spec.make_family()
+        runs: list[Run] = []
+        other: list[str] = []
+        for written in file.runs:
+            check_reading_time()  # A script may have many settings, which are read for each run.
+            run = Run(written.request, spec.config(written.request), written.outcome)
+            runs.append(run)
+            if (key := family.key(run.config)) != written.key:
+                other.append(f"{written}: its settings have the key {key}")
         result = answer(spec, runs, frozenset(file.stopped), file.blocks, is_foreign=True)
-    keys = [spec.make_family().key(run.config) for run in runs]
-    pairs = zip(file.runs, keys, strict=True)
-    other = [f"{run}: its settings have the key {key}" for run, key in pairs if run.key != key]
-    return VerifiedAnswer(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
+        return VerifiedAnswer(file, spec, result, (*other, *_differences(file.claims, claims_of(result))))
 
 
 def _differences(claimed: Claims, computed: Claims) -> Iterator[str]:

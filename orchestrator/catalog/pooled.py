@@ -40,7 +40,8 @@ MAY_DIFFER = frozenset({"seed", "seeds", "search.max_runs", "search.max_cost"})
 
 @dataclass(frozen=True)
 class PooledSweeps:
-    """Several sweeps as one, from :func:`pool`. ``sweeps`` are in the order in which they began."""
+    """Several sweeps as one, from :func:`pool`. ``sweeps`` are in the order in which they began, imported ones
+    last."""
 
     sweeps: tuple[StoredSweep, ...]
 
@@ -141,7 +142,8 @@ def pool(sweeps: Sequence[StoredSweep]) -> PooledSweeps:
         raise UserError(f"{twice} was named twice: a sweep cannot be pooled with itself")
     if len(sweeps) < 2:
         raise UserError(f"pooling needs at least two sweeps, but only {ids[0] if ids else 'none'} was named")
-    first, *others = sorted(sweeps, key=lambda sweep: (sweep.begun, sweep.id))
+    # Imported ones last: their authors choose when they began, and runs count as the first sweep has them.
+    first, *others = sorted(sweeps, key=lambda sweep: (sweep.is_imported, sweep.begun, sweep.id))
     for other in others:
         both = differences(other.spec, first.spec)
         different = {key: values for key, values in both.items() if key not in MAY_DIFFER}

@@ -93,16 +93,15 @@ def count_earlier_looks(spec: SweepSpec, home: Home) -> dict[str, EarlierLooks]:
     unread: list[str] = []
     for sweep_id in reversed(home.sweep_ids()) if baselines else ():
         try:
-            shared = limit.read(sweep_id, partial(_shared, spec, home, sweep_id, baselines))
+            analyses = limit.read(sweep_id, partial(_analyses, spec, home, sweep_id, baselines))
         except (OSError, ValueError) as error:
             log.warning(f"{sweep_id} cannot be read ({error}), so its analyses of these runs are not counted")
             continue
-        if isinstance(shared, UnreadableError):
+        if isinstance(analyses, UnreadableError):
             unread.append(sweep_id)
             continue
-        for mix, blocks in shared.items():
-            if (sweep := _read(spec, home, sweep_id, mix, blocks)) is not None:
-                earlier.setdefault(mix, []).append(sweep)
+        for mix, sweep in analyses.items():
+            earlier.setdefault(mix, []).append(sweep)
     if unread:
         log.warning(f"Analyses of these runs by {first_of(unread)} are not counted. {NOT_READ}")
     test = _test_of(spec.to_dict())
@@ -147,21 +146,31 @@ def _shared(spec: SweepSpec, home: Home, sweep_id: str, baselines: Mapping[str, 
     return {mix: tuple(own) for mix, own in blocks.items() if is_same.get(mix) and is_same.get(baselines[mix])}
 
 
-def _read(spec: SweepSpec, home: Home, sweep_id: str, mix: str, blocks: tuple[Block, ...]) -> _EarlierSweep | None:
-    """Return an earlier sweep with its pairs of a mix, or None if it asked about another task."""
+def _analyses(spec: SweepSpec, home: Home, sweep_id: str, baselines: Mapping[str, str]) -> dict[str, _EarlierSweep]:
+    """Return an earlier sweep, by mix, for the comparisons that it made with runs of ``spec``. Return nothing if it
+    asked about another task."""
+    shared = _shared(spec, home, sweep_id, baselines)
+    if not shared:
+        return {}
+    unknown = {mix: _EarlierSweep(sweep_id, blocks, None, 0) for mix, blocks in shared.items()}
     try:
         data: Any = strict_yaml.read(read_text(home.sweep(sweep_id).spec, MOST_SPACE_BYTES), sweep_id).data
     except (OSError, ValueError):
-        return _EarlierSweep(sweep_id, blocks, None, 0)
+        return unknown
     if not isinstance(data, Mapping):
-        return _EarlierSweep(sweep_id, blocks, None, 0)
+        return unknown
     values = flatten(data)
     if values.get("target") != spec.target:
-        return None
-    looks = values.get(f"looks.{mix}", 0)
-    if not isinstance(looks, int) or not 0 <= looks <= MOST_LOOKS:
-        return _EarlierSweep(sweep_id, blocks, None, 0)
-    return _EarlierSweep(sweep_id, blocks, _test_of(data), looks, is_own=not home.sweep(sweep_id).is_imported)
+        return {}
+    test = _test_of(data)
+    is_own = not home.sweep(sweep_id).is_imported
+    looks = {mix: values.get(f"looks.{mix}", 0) for mix in shared}
+    return {
+        mix: _EarlierSweep(sweep_id, blocks, test, looks[mix], is_own)
+        if isinstance(looks[mix], int) and 0 <= looks[mix] <= MOST_LOOKS
+        else unknown[mix]
+        for mix, blocks in shared.items()
+    }
 
 
 def _test_of(data: Mapping[str, Any]) -> tuple[Any, ...]:

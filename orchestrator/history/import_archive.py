@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +21,9 @@ from orchestrator.history.archive_members import (
     checked_size,
     unpack,
 )
+from orchestrator.history.foreign_time import NOT_READ, ForeignTime
 from orchestrator.history.journal import recall
+from orchestrator.history.sweeps import UnreadableError
 from orchestrator.home.checkpoints import WORK, Checkpoints, number_of
 from orchestrator.home.directories import IMPORTED_MARK, Home, SweepDirectory
 from orchestrator.home.foreign_files import MOST_SPACE_BYTES, read_text, whole_lines
@@ -90,11 +93,19 @@ def _import_opened(home: Home, file: BinaryIO, path: Path, warn: Callable[[str],
         unpack(file, path, staged.root)
         runs = _take_runs(staged, home, path, warn, mine)
         pairs = [(staged.sweep(sweep_id), home.sweep(sweep_id)) for sweep_id in staged.sweep_ids()]
-        taken = [_merge(theirs, ours, path, warn, mine) for theirs, ours in pairs]
+        limit = ForeignTime(home)
+        taken = [_merge(theirs, ours, path, warn, mine, limit) for theirs, ours in pairs]
     return CopyCounts(runs, sum(taken))
 
 
-def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Callable[[str], object], mine: bool) -> bool:
+def _merge(
+    theirs: SweepDirectory,
+    ours: SweepDirectory,
+    path: Path,
+    warn: Callable[[str], object],
+    mine: bool,
+    limit: ForeignTime,
+) -> bool:
     """Import a sweep, its continuation, or checkpoints that are further along. Return True if anything was imported."""
     is_here = ours.journal.is_file()
     was_imported = ours.is_imported
@@ -113,7 +124,10 @@ def _merge(theirs: SweepDirectory, ours: SweepDirectory, path: Path, warn: Calla
         return False
     # A sweep with an equal journal is imported only to remove its mark, if the user now says that it is theirs.
     if _continues(theirs, ours) or (is_equal and was_imported and not is_foreign):
-        if is_here and not _asks_the_same(theirs, ours):
+        is_same = limit.read(ours.id, partial(_asks_the_same, theirs, ours)) if is_here else True
+        if isinstance(is_same, UnreadableError):
+            warn(f"{ours.id} was not compared with that in {path} ({NOT_READ}): the sweep here is kept")
+        elif not is_same:
             warn(f"{ours.id} has another search space in {path}: the sweep here is kept")
         else:
             _take_sweep(theirs, ours, is_foreign)

@@ -33,8 +33,8 @@ COMMENT = re.compile(r":?\s+#\s*(\S.*)")
 """Pattern of the rest of a line after a key or its value, with a comment."""
 MOST_SIGNS = 50_000
 """Maximum number of signs between values. A space with 5,000 variants has 20,000. Parsing 50,000 takes a second."""
-SIGNS = re.compile(r"[,:\[{\n]|- ")
-"""Pattern of a sign between values."""
+SIGNS = re.compile(r"[,:\[{\n\r\x85\u2028\u2029]|[-?]\s")
+"""Pattern of a sign between values. In YAML, five characters end a line."""
 MOST_BITS = 1024
 """Maximum number of bits of a whole number. Larger numbers would not fit a floating-point number, either."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")

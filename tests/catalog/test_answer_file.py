@@ -18,7 +18,8 @@ import orchestrator as o
 from orchestrator.catalog.answer_file import LARGEST_ANSWER_FILE, check, outcome_differences, read_answer
 from orchestrator.catalog.reading import read_sweep
 from orchestrator.home.directories import Home
-from orchestrator.system.errors import UserError
+from orchestrator.system import reading_time
+from orchestrator.system.errors import SweepError, UserError
 from tests.catalog.fabricated import diverged, failed, runs_of, write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import FAMILY, spec
@@ -69,6 +70,13 @@ def test_files_that_a_space_of_somebody_else_names_are_not_read(tmp_path: Path) 
         written, tmp_path / "named.json", lambda data: data["space"]["script"].update(directory=str(tmp_path))
     )
     assert not any(text.startswith(caution) for text in check(read_answer(named)).answer.cautions)
+
+
+def test_a_file_whose_keys_take_long_to_compute_is_refused(logistic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = read_answer(logistic)
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
+    with pytest.raises(SweepError, match="reading what others may have written took more than -1 s"):
+        check(file, [FAMILY])
 
 
 def test_an_answer_is_computed_again_from_its_file(logistic: Path) -> None:

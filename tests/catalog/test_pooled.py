@@ -10,6 +10,8 @@ import pytest
 import orchestrator as o
 from orchestrator.catalog.pooled import pool
 from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.history.export_archive import export_home
+from orchestrator.history.import_archive import import_home
 from orchestrator.home.directories import Home
 from orchestrator.search.results import learned_runs
 from orchestrator.system.errors import UserError
@@ -59,6 +61,19 @@ def test_a_run_or_pair_of_two_sweeps_counts_once(home: Home) -> None:
     assert comparison.evidence == pytest.approx(plain.evidence)
     assert str(pooled) == "Pooled from 3 sweeps: 30 runs, 18 repetitions not counted"
     assert [len(sweep.runs) for sweep in pooled.distinct()] == [12, 12, 6]
+
+
+def test_runs_of_this_user_come_before_imported_ones(home: Home, tmp_path: Path) -> None:
+    """The author of an archive chooses when its sweep began."""
+    theirs = Home(tmp_path / "theirs")
+    imported = write_sweep(theirs, spec(seed=0, seeds=2)).id
+    own = write_sweep(home, spec(seed=0, seeds=2), outcomes={0: failed()}).id
+    export_home(theirs, tmp_path / "theirs.tar.gz")
+    import_home(home, tmp_path / "theirs.tar.gz", pytest.fail)
+    sweeps = {sweep_id: read_sweep(home, sweep_id) for sweep_id in (imported, own)}
+    assert sweeps[imported].begun <= sweeps[own].begun
+    for order in ((imported, own), (own, imported)):
+        assert [sweep.id for sweep in pool([sweeps[sweep_id] for sweep_id in order]).sweeps] == [own, imported]
 
 
 def test_a_pair_with_one_known_run_does_not_count(home: Home) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.history import archive_members, export_archive, import_archive
+from orchestrator.history import archive_members, export_archive, foreign_time, import_archive
 from orchestrator.history.archive_members import LAYOUT_MEMBER, CopyCounts
 from orchestrator.history.export_archive import export_home
 from orchestrator.history.import_archive import import_home
@@ -440,6 +440,29 @@ def test_a_continuation_does_not_change_what_a_sweep_asks(change: str, stopped: 
     assert import_home(stopped.home, back, warnings.append, mine=True).sweeps == 0
     assert f"{stopped.files.id} has another search space in {back}: the sweep here is kept" in warnings[0]
     assert contents(stopped.home) == before
+
+
+def test_continuations_that_take_long_to_compare_are_not_imported(
+    stopped: Stopped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, further = tmp_path / "given.tar.gz", tmp_path / "further.tar.gz"
+    export_home(stopped.home, given)
+    here, theirs = Home(tmp_path / "here"), Home(tmp_path / "theirs")
+    import_home(here, given, pytest.fail)
+    import_home(theirs, given, pytest.fail, mine=True)
+    with Journal(theirs.sweep(stopped.files.id).journal) as journal:
+        journal.append(Asked(()))
+    export_home(theirs, further)
+    before = contents(here)
+    warnings: list[str] = []
+    with monkeypatch.context() as changed:
+        changed.setattr(foreign_time, "LONGEST_S", -1.0)
+        assert import_home(here, further, warnings.append).sweeps == 0
+    assert warnings == [
+        f"{stopped.files.id} was not compared with that in {further} ({foreign_time.NOT_READ}): the sweep here is kept"
+    ]
+    assert contents(here) == before
+    assert import_home(here, further, pytest.fail).sweeps == 1
 
 
 @pytest.mark.parametrize("time", ["nan", "inf", "-inf"])

@@ -440,9 +440,15 @@ def test_imported_sweeps_that_take_too_long_are_not_resumed_compared_or_counted(
 
 
 def test_a_search_space_of_thousands_of_values_is_not_parsed() -> None:
-    with in_time(), pytest.raises(UserError, match=r"x.yaml has about 120,00. values; a search space may have 50,000"):
+    with in_time(), pytest.raises(UserError, match=r"x.yaml has about 60,00. values; a search space may have 50,000"):
         strict_yaml.read("junk: [" + "1," * 119_999 + "1]", "x.yaml")
     assert len(strict_yaml.read("sizes: [" + "1," * 49_000 + "1]", "x.yaml").data["sizes"]) == 49_001
+
+
+@pytest.mark.parametrize("end", ["\r", "\x85", "\u2028", "\u2029"])
+def test_every_end_of_a_line_in_yaml_is_counted(end: str) -> None:
+    with in_time(), pytest.raises(UserError, match=r"x.yaml has about 60,00. values; a search space may have 50,000"):
+        strict_yaml.read(f"junk:{end}" + f"-{end}" * 60_000, "x.yaml")
 
 
 RUN = "runs/0123456789abcdef/"
@@ -475,6 +481,12 @@ memory."""
         (
             lambda: archive_of(
                 [(f"sweeps/x{sweep}/space.yaml", b"1," * 11_000, tarfile.REGTYPE) for sweep in range(10)]
+            ),
+            "its runs have more than 2,0..,... values",
+        ),
+        (
+            lambda: archive_of(
+                [(f"sweeps/x{sweep}/space.yaml", b"a:\r" + b"-\r" * 11_000, tarfile.REGTYPE) for sweep in range(10)]
             ),
             "its runs have more than 2,0..,... values",
         ),

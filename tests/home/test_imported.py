@@ -431,13 +431,13 @@ def test_comparisons_and_notebooks_show_which_sweeps_were_imported(tmp_path: Pat
     theirs = brought(tmp_path, home, spec())
     own = write_sweep(home, spec(seed=100)).id
     assert "\nlogistic, imported  add " in run("compare", theirs, own, *place).succeeded()
-    assert f"\n  {theirs}, imported\n  {own}\n" in run("compare", "--pooled", theirs, own, *place).succeeded()
+    assert f"\n  {own}\n  {theirs}, imported\n" in run("compare", "--pooled", theirs, own, *place).succeeded()
     sweeps = {sweep_id: o.load(sweep_id, home.root) for sweep_id in (theirs, own)}
     assert [sweep.is_imported for sweep in sweeps.values()] == [True, False]
     assert repr(sweeps[theirs]).startswith(f"<sweep {theirs}: imported, finished, ")
     assert sweeps[theirs]._repr_html_().startswith(f"<b>{theirs}</b>, imported, finished, ")
     assert repr(sweeps[own]).startswith(f"<sweep {own}: finished, ")
-    assert f"{theirs} (imported), {own}>" in repr(o.load([theirs, own], home.root))
+    assert f"{own}, {theirs} (imported)>" in repr(o.load([theirs, own], home.root))
     assert dict(o.sweeps(home.root)[["sweep", "imported"]].to_numpy()) == {theirs: True, own: False}
     assert read_sweep(home, theirs).is_imported
     for frame in (sweeps[theirs].runs, sweeps[theirs].transitions, sweeps[theirs].posterior):
