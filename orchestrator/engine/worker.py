@@ -38,7 +38,6 @@ from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.contract.present_code import hold_code, release_code
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.contract.torch_checkpoints import OtherStepError
 from trainables.contract.unknown_files import end_watch
@@ -101,7 +100,6 @@ class StackWorker:
         """Evaluations of runs with an ``until``, by key."""
         self._saved_at = time.monotonic()
         self._departure = Departure.NONE
-        hold_code(self, (setup.family.name, *setup.probes))
 
     @property
     def done(self) -> bool:
@@ -172,7 +170,7 @@ class StackWorker:
             self._save()
         if self._learner is None or self._shrinks:
             self._shrinks = False
-            self._close_learner()  # Frees its memory before the next one is made.
+            self.end_learner()  # Frees its memory before the next one is made.
             self._learner = self._begin()
         begun = time.perf_counter()
         if self._learner.train_for(self._moment_s()):
@@ -210,14 +208,8 @@ class StackWorker:
             self._checkpoints.drop(self._job.stack_id)
 
     def end_learner(self) -> None:
-        """Close the learner, if there is one, and let other threads change the code.
-
-        If the family raises an exception, report it as a message, because the reason why the stack ended matters more.
-        """
-        self._close_learner()
-        release_code(self)
-
-    def _close_learner(self) -> None:
+        """Close the learner, if there is one. If the family raises an exception, report it as a message, because the
+        reason why the stack ended matters more."""
         learner = self._learner
         self._learner = None  # First, so that no second call closes it again.
         if learner is None:

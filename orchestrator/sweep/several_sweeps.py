@@ -32,6 +32,7 @@ from orchestrator.system.text import counted, first_of
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
+from trainables.contract.present_code import LOCK, code_held
 
 log = logging.getLogger(__name__)
 
@@ -168,13 +169,21 @@ class _Sweeps:
             attempt.ended(attempt)
 
     def _answer(self, attempt: Attempt) -> Generator[Campaign, None, Answer]:
-        """Check and create a sweep, or find the sweep to resume. Then train it and return its answer."""
-        options = attempt.options
-        invocation = self._invocation
-        if invocation.limit.is_over:
+        """Run a sweep with the present code, which is held until its end, and return its answer."""
+        if self._invocation.limit.is_over:
             raise SweepError("not started: the command reached its time limit")
         attempt.announce()
-        spec = attempt.spec.refreshed()
+        with LOCK, ExitStack() as code:
+            spec = attempt.spec.refreshed()
+            code.enter_context(code_held((spec.family, *spec.probes)))
+            held = code.pop_all()
+        with held:
+            return (yield from self._answer_with(spec, attempt))
+
+    def _answer_with(self, spec: SweepSpec, attempt: Attempt) -> Generator[Campaign, None, Answer]:
+        """Create a sweep of the present code, or find the sweep to resume. Then train it and return its answer."""
+        options = attempt.options
+        invocation = self._invocation
         home = Home(options.home.resolve())
         remember_code(spec)
         # The command line has checked all sweeps before the first began. That may be days ago.

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import itertools
 import re
+import runpy
+import shutil
 import sys
+import time
 import types
 import zipfile
 from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainables.contract.present_code import hold_code, make_present, release_code
+from trainables.contract import present_code
+from trainables.contract.present_code import code_held, make_present
 from trainables.contract.sources import source_hash
 from trainables.contract.user_code import import_code
+from trainables.contract.user_modules import files_of
 
 _numbers = itertools.count()
 
@@ -243,15 +250,26 @@ def test_a_module_in_an_archive_keeps_its_state(package: Path, study: Callable[.
 
 def test_code_that_trains_is_not_replaced(package: Path, study: Callable[..., Any]) -> None:
     main = "from . import helper\nSCORE = lambda: helper.VALUE\n"
-    score = study(helper="VALUE = 1\n", study=main)
-    holder = type("Worker", (), {})()
-    hold_code(holder, [f"{package.name}.study:Board"])
-    assert study() is score
-    with pytest.raises(ImportError, match=f"this process is training {package.name}.study now"):
-        study(helper="VALUE = 22\n")
-    assert score() == 1
-    release_code(holder)
+    score = study(helper="VALUE = 1\n", study=main, other=main)
+    import_code(f"{package.name}.other")
+    with code_held([f"{package.name}.study:Board"]):
+        assert study() is score
+        for write in (study, lambda **_: make_present(f"{package.name}.other")):
+            with pytest.raises(ImportError, match=f"this process is running a sweep of {package.name}.study now"):
+                write(helper="VALUE = 22\n")
+        assert score() == 1
     assert study()() == 22
+
+
+def test_bases_of_a_class_in_a_notebook_that_trains_are_not_replaced(
+    package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(helper="VALUE = 1\n", study="from . import helper\nclass Base:\n    pass\nSCORE = Base\n")
+    cells = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", cells)
+    exec(f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n", vars(cells))
+    with code_held(["__main__:Board"]), pytest.raises(ImportError, match="this process is running a sweep"):
+        study(helper="VALUE = 22\n")
 
 
 def test_a_base_of_a_class_in_a_notebook_may_not_change(
@@ -266,13 +284,102 @@ def test_a_base_of_a_class_in_a_notebook_may_not_change(
     make_present("__main__", "Board")
     make_present("__main__", "Board")
     helper.write_text("VALUE = 22\n")
-    with pytest.raises(ImportError, match=re.escape(f"{helper} has changed since this notebook imported it")):
-        make_present("__main__", "Board")
-    for name in ("helper", "study"):
-        importlib.reload(sys.modules[f"{package.name}.{name}"])
+    again = "was imported again after Board was made from it: import Base again, and run the cell of the class again"
+    for _ in range(2):
+        with pytest.raises(ImportError, match=again):
+            make_present("__main__", "Board")
     exec(cell, vars(cells))
     make_present("__main__", "Board")
     assert vars(cells)["Board"].rate == 22
+    make_present("__main__", "Board")
+
+
+def test_a_base_of_a_class_in_a_notebook_is_imported_anew_by_another_sweep(
+    package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = "class Base:\n    rate = {}\nSCORE = Base\n"
+    study(study=base.format(1))
+    cells = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", cells)
+    cell = f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n"
+    exec(cell, vars(cells))
+    study(study=base.format(22))
+    with pytest.raises(ImportError, match="was imported again after Board was made from it"):
+        make_present("__main__", "Board")
+    exec(cell, vars(cells))
+    make_present("__main__", "Board")
+
+
+def test_a_base_that_a_decorator_replaced_is_no_other_base(
+    package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = "def other(kind):\n    return type('Base', (kind,), {})\n@other\nclass Base:\n    pass\nSCORE = Base\n"
+    study(study=made)
+    cells = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", cells)
+    exec(f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n", vars(cells))
+    for _ in range(2):
+        make_present("__main__", "Board")
+
+
+def test_a_class_of_a_family_in_a_notebook_is_looked_at_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bases are in this project and in Python itself, which are not the user's code."""
+    cells = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", cells)
+    exec("from trainables import SimpleFamily\nclass Board(SimpleFamily):\n    pass\n", vars(cells))
+    begun = time.monotonic()
+    make_present("__main__", "Board")
+    assert time.monotonic() - begun < 1
+
+
+def test_a_module_that_only_a_cell_reloaded_is_imported_anew_with_its_users(
+    package: Path, study: Callable[..., Any]
+) -> None:
+    study(helper="VALUE = 1\n", study="SCORE = 1\n")
+    (package / "later.py").write_text("from .helper import VALUE\nSCORE = VALUE\n")
+    later = importlib.import_module(f"{package.name}.later")
+    assert later.SCORE == 1
+    (package / "helper.py").write_text("VALUE = 22\n")
+    importlib.reload(sys.modules[f"{package.name}.helper"])
+    make_present(f"{package.name}.later")
+    assert later.SCORE == 22
+
+
+def test_a_file_that_a_cell_ran_is_imported_anew(package: Path, study: Callable[..., Any]) -> None:
+    study(study="SCORE = 1\n")
+    (package / "later.py").write_text("SCORE = 1\n")
+    later = importlib.import_module(f"{package.name}.later")
+    (package / "later.py").write_text("SCORE = 22\n")
+    runpy.run_path(str(package / "later.py"))
+    make_present(f"{package.name}.later")
+    assert later.SCORE == 22
+
+
+def test_a_file_that_is_written_before_its_first_import_is_imported_once(
+    package: Path, study: Callable[..., Any]
+) -> None:
+    helper = "import builtins\nVALUE = builtins.imports = getattr(builtins, 'imports', 0) + 1\n"
+    main = "from .helper import VALUE\nSCORE = VALUE\n"
+    assert [study(helper=helper, study=main), study(), study(helper=helper)] == [1, 1, 1]
+    assert study(helper=helper + "OTHER = 1\n") == 2
+
+
+def test_a_family_whose_folder_cannot_be_read_does_not_stop_others(
+    package: Path, study: Callable[..., Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(study="SCORE = 1\n", other="SCORE = 1\n")
+    other = f"{package.name}.other"
+    import_code(other)
+
+    def files_of_own(name: str) -> dict[str, Path]:
+        if name == other:
+            raise PermissionError(13, "Permission denied")
+        return files_of(name)
+
+    monkeypatch.setattr(present_code, "files_of", files_of_own)
+    assert study(study="SCORE = 22\n") == 22
+    [line] = caplog.messages
+    assert line.startswith(f"could not check whether {other} shares files with {package.name}.study")
 
 
 def test_what_a_cell_holds_and_changes_is_what_trains(package: Path, study: Callable[..., Any]) -> None:
@@ -294,3 +401,20 @@ def test_a_module_that_stays_is_still_an_attribute_of_its_package(package: Path,
     assert study(study=main + "SCORE += 1\n") == 6
     (package / "__init__.py").write_text("import sys\n")
     assert study() == 6
+
+
+def test_a_compiled_module_that_was_built_before_its_import_may_stay(package: Path, study: Callable[..., Any]) -> None:
+    """Such as by an earlier cell. An edit of another file is no reason to refuse it."""
+    origin = importlib.util.find_spec("_bisect")
+    assert origin is not None
+    assert origin.origin is not None
+    built = package / f"_bisect{EXTENSION_SUFFIXES[0]}"
+    shutil.copy(origin.origin, built)
+    main = "from . import _bisect\nSCORE = "
+    assert study(study=main + "1\n") == 1
+    assert study() == 1
+    assert study(study=main + "22\n") == 22
+    with built.open("ab") as file:
+        file.write(b"changed")
+    with pytest.raises(ImportError, match="was built after this program started"):
+        study()

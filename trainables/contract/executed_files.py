@@ -6,6 +6,7 @@ Python's audit events name them all.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trainables.contract.finder import is_installed
 from trainables.contract.programs import CODE_SUFFIXES, modules_in, run_words
 
 STARTS_PROCESS = {"subprocess.Popen": 2, "os.posix_spawn": 2, "os.exec": 2, "os.system": 1}
@@ -26,10 +28,10 @@ _files: dict[str, None] = {}
 
 
 class Execution(NamedTuple):
-    """The last execution of a file: its number, from 1, and the state of the file at that time."""
+    """The last execution of a file: its number, from 1, and the hash of the file's content at that time."""
 
     number: int
-    state: tuple[int, ...]
+    content: str
 
 
 _executions: dict[str, Execution] = {}
@@ -50,13 +52,15 @@ def executed_files() -> list[str]:
     return list(_files)
 
 
-def state_of(file: str | Path) -> tuple[int, ...]:
-    """Return numbers that differ after every change of a file. Return none if there is no such file."""
+def content_hash(file: str | Path) -> str:
+    """Return a hash of a file's content. It is empty for an installed file, and for one that cannot be read."""
+    if is_installed(Path(file)):
+        return ""
     try:
-        status = os.stat(file)
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return ""
 
 
 def last_execution(file: Path) -> Execution | None:
@@ -73,7 +77,7 @@ def _note(event: str, values: tuple[Any, ...]) -> None:
                 _files[os.path.abspath(name)] = None  # Now, because the working directory may change.
                 real = os.path.realpath(name)
                 earlier = _executions.get(real)
-                _executions[real] = Execution(1 if earlier is None else earlier.number + 1, state_of(real))
+                _executions[real] = Execution(1 if earlier is None else earlier.number + 1, content_hash(real))
     elif event in STARTS_PROCESS:
         with suppress(Exception):
             command = [word for value in values[: STARTS_PROCESS[event]] for word in _words(value)]

@@ -82,8 +82,11 @@ def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleTyp
 
 def _file(module: object) -> str:
     """Return the file of a module without links, or an empty string if it has none."""
-    # Not with `getattr`: some modules of libraries run code when they are asked.
-    given = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    # Not with `getattr` or `vars`: some modules of libraries run code, or are imported, when they are asked.
+    try:
+        given = object.__getattribute__(module, "__dict__").get("__file__")
+    except AttributeError:  # An object that has no attributes of its own.
+        given = None
     return os.path.realpath(given) if isinstance(given, str) else ""
 
 

@@ -10,44 +10,48 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from trainables.contract.executed_files import Execution, last_execution, state_of
+from trainables.contract.executed_files import Execution, content_hash, last_execution
 from trainables.contract.file_hashes import has_changed, hash_of_files, may_have_changed
-from trainables.contract.finder import MAIN, SourceLoader, is_installed, is_outside
+from trainables.contract.finder import MAIN, SourceLoader, is_installed, is_outside, top_name
 from trainables.contract.import_anew import import_anew, modules_from
-from trainables.contract.user_code import find_offered
 from trainables.contract.user_modules import file_of, files_of, folder_of, named_modules
 
 MOST_IMPORTS = 5
 """Maximum number of times that a module is imported anew because a file changed during the last import."""
+LOCK = threading.RLock()
+"""Held while modules are imported anew, and from a look at the code of a sweep until :func:`code_held`."""
 
 _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
-_present: WeakKeyDictionary[ModuleType, Mapping[Path, Execution | None]] = WeakKeyDictionary()
+_present: WeakKeyDictionary[ModuleType, dict[Path, Execution | None]] = WeakKeyDictionary()
 """Last executions of the files of a module when its code was last known to be theirs."""
-_holders: WeakKeyDictionary[object, frozenset[str]] = WeakKeyDictionary()
-"""Names of the modules whose code is in use."""
+_first_imports: WeakKeyDictionary[ModuleType, Execution | None] = WeakKeyDictionary()
+"""Execution of its file that made a module, if the file has had no other content since."""
+_compiled: dict[Path, str] = {}
+"""Hash of a compiled module when it was imported, or first seen."""
+_bases: WeakKeyDictionary[type, Execution | None] = WeakKeyDictionary()
+"""Last execution of the file of a class when a class in a notebook was first seen to have it as a base."""
+_held: list[_Held] = []
 _doubtful: set[Path] = set()
 """Files that a warning has named because they have changed since the main program started."""
 
-
-class _BaseFile(NamedTuple):
-    """A file with a base of a class in a notebook, when the class was first used: its hash and its last execution."""
-
-    hash: str
-    execution: Execution | None
-
-
-_base_files: dict[Path, _BaseFile] = {}
-
 log = logging.getLogger(__name__)
+
+
+class _Held(NamedTuple):
+    """The code of a sweep that runs: its modules, and the paths of their files without links."""
+
+    names: tuple[str, ...]
+    files: frozenset[str]
 
 
 def imported_hash(module_name: str) -> str:
@@ -58,15 +62,50 @@ def imported_hash(module_name: str) -> str:
     return _known[module]
 
 
-def hold_code(holder: object, names: Iterable[str]) -> None:
-    """Forbid new imports of the modules of some classes, ``module:Class``, until :func:`release_code`. The code of a
-    run must not change while it trains, for example in another thread of a notebook."""
-    _holders[holder] = frozenset(name.partition(":")[0] for name in names if ":" in name)
+@contextmanager
+def code_held(names: Iterable[str]) -> Iterator[None]:
+    """Forbid new imports of the modules of some classes, ``module:Class``, within the context. The code of a sweep must
+    not change while it runs, for example in another thread of a notebook."""
+    modules = [name for given in names for name in _modules_of(*given.partition(":")[::2])]
+    held = _Held(tuple(dict.fromkeys(modules)), frozenset[str]().union(*map(_real_files, modules)))
+    _held.append(held)
+    try:
+        yield
+    finally:
+        _held.remove(held)
 
 
-def release_code(holder: object) -> None:
-    """Allow new imports again, as far as this holder is concerned."""
-    _holders.pop(holder, None)
+def _modules_of(module_name: str, class_name: str) -> list[str]:
+    """Return the user's modules with the code of a class: its own or, for a class in a notebook, those of its bases."""
+    if file_of(module_name) is not None:
+        return [module_name] if is_outside(module_name) else []
+    kind = getattr(sys.modules.get(module_name), class_name, None)
+    return list(dict.fromkeys(base.__module__ for base in _bases_in_files(kind)))
+
+
+def note_import(module_name: str, earlier: Collection[str]) -> None:
+    """Note the files of a module that has just been imported for the first time, so that it is not imported again.
+
+    Args:
+        module_name: The module.
+        earlier: Names of the modules that had been imported before. Their files may have changed since.
+    """
+    with LOCK:
+        module = sys.modules[module_name]
+        noted = _present.setdefault(module, {})
+        # Before the files are compared with what was imported: they may change in between.
+        now = hash_of_files(files_of(module_name))
+        files = _loaded_files(module_name)
+        imported = {name: file for name, file in files.items() if name not in earlier}
+        if any(map(_has_other_content, imported.values())):
+            return
+        for name, file in imported.items():
+            noted[file] = last_execution(file)
+            _first_imports[sys.modules[name]] = noted[file]
+            if _is_compiled(file):
+                _compiled[file] = content_hash(file)
+        if len(imported) == len(files):
+            _known[module] = now
 
 
 def make_present(module_name: str, class_name: str = "") -> None:
@@ -81,22 +120,23 @@ def make_present(module_name: str, class_name: str = "") -> None:
         ImportError: The code in memory is old, and cannot be replaced.
         Exception: The modules may raise any exception.
     """
-    find_offered(module_name)  # The changed files may import further modules.
-    module = sys.modules.get(module_name)
-    if module is None or not is_outside(module_name):
-        return
-    if module_name == MAIN:
-        _check_program()
-    if file_of(module_name) is None:
-        _check_bases(getattr(module, class_name, None))
-    elif module_name != MAIN:
-        _make_present(module_name)
+    with LOCK:
+        module = sys.modules.get(module_name)
+        if module is None or not is_outside(module_name):
+            return
+        if module_name == MAIN:
+            _check_program()
+        if file_of(module_name) is None:
+            _make_bases_present(getattr(module, class_name, None))
+        elif module_name != MAIN:
+            _make_present(module_name)
 
 
-def _make_present(module_name: str) -> None:
+def _make_present(module_name: str, *, in_doubt: bool = True) -> None:
+    """Import a module anew if it is old. If that is unknown, do so only with ``in_doubt``, and otherwise warn."""
     # Hashes from before the imports: a file that changes in the meantime then has another one.
     hashes = _hashes_of([module_name])
-    is_old = _is_old(module_name, hashes[module_name])
+    is_old = _is_old(module_name, hashes[module_name], in_doubt)
     imports = 0
     while is_old:
         if (imports := imports + 1) > MOST_IMPORTS:
@@ -110,7 +150,9 @@ def _make_present(module_name: str) -> None:
     for name, known in hashes.items():
         module = sys.modules[name]
         _known[module] = known
-        _present[module] = {file: last_execution(file) for file in _loaded_files(name)}
+        _present[module] = {file: last_execution(file) for file in _loaded_files(name).values()}
+        for file in filter(_is_compiled, _present[module]):
+            _compiled.setdefault(file, content_hash(file))
 
 
 def _hashes_of(names: Iterable[str]) -> dict[str, str]:
@@ -120,7 +162,7 @@ def _hashes_of(names: Iterable[str]) -> dict[str, str]:
 def _import_anew(module_name: str, names: Sequence[str]) -> None:
     """Import modules anew, with all that they import from their folders. Only the first must succeed."""
     files = {name: file for related in names for name, file in files_of(related).items()}
-    _refuse_held(names)
+    _refuse_held(files.values())
     _refuse_rebuilt(files)
     modules = modules_from(files, Path(folder_of(module_name)))
     for name, file in files.items():
@@ -132,39 +174,61 @@ def _import_anew(module_name: str, names: Sequence[str]) -> None:
             _known.pop(module, None)
 
 
-def _is_old(module_name: str, now: str) -> bool:
-    """Return True if the code of a module in memory may not be that of its files, whose hash is ``now``."""
+def _is_old(module_name: str, now: str, in_doubt: bool) -> bool:
+    """Return True if the code of a module in memory may not be that of its files, whose hash is ``now``.
+
+    If that is unknown, because a file was imported before this process watched, return ``in_doubt``.
+    """
     module = sys.modules[module_name]
     if _known.get(module, now) != now:
         return True
     noted = _present.get(module, {})
-    # An edit that a cell imported and that was undone leaves no other trace than the execution.
-    return any(
-        last_execution(file) != noted[file] if file in noted else _may_be_old(file)
-        for file in _loaded_files(module_name)
-    )
+    for name, file in _loaded_files(module_name).items():
+        if file in noted:
+            # An edit that a cell imported and that was undone leaves no other trace than the execution.
+            is_old, is_sure = last_execution(file) != noted[file], True
+        else:
+            is_sure = _has_other_content(file)
+            is_old = is_sure or (may_have_changed(file) and not _was_imported_once(name, file))
+        if is_old and not is_sure and not (in_doubt and not _is_compiled(file)):
+            _warn_of_doubtful(file)
+        elif is_old:
+            return True
+    return False
 
 
-def _loaded_files(module_name: str) -> list[Path]:
-    """Return the files of a module and of those that it imports, as far as they have been imported."""
-    return [file for name in files_of(module_name) if (file := file_of(name)) is not None]
+def _loaded_files(module_name: str) -> dict[str, Path]:
+    """Return the files of a module and of those that it imports, by name, as far as they have been imported."""
+    return {name: file for name in files_of(module_name) if (file := file_of(name)) is not None}
 
 
-def _may_be_old(file: Path) -> bool:
-    """Return True if a file may have changed since the module that it belongs to was imported."""
+def _was_imported_once(name: str, file: Path) -> bool:
+    """Return True if the only execution of a file was the import of its module. Others may have been for another
+    module, as those of `%run`, and modules that imported this one may then have parts of an earlier import."""
     last = last_execution(file)
-    # When an earlier module was imported is unknown, but this process has imported it.
-    return may_have_changed(file) if last is None else state_of(file) != last.state
+    return last is not None and last.number == 1 and _first_imports.get(sys.modules[name]) == last
+
+
+def _has_other_content(file: Path) -> bool:
+    """Return True if a file certainly has another content than when it was last executed."""
+    last = last_execution(file)
+    return last is not None and content_hash(file) != last.content
+
+
+def _is_compiled(file: Path) -> bool:
+    return file.name.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def _related(module_name: str) -> list[str]:
     """Return a module and all modules of families and probes that share a file with it, directly or by others."""
     own = {module_name: _real_files(module_name)}
-    others = {
-        name: _real_files(name)
-        for name in named_modules()
-        if name not in (MAIN, module_name) and is_outside(name) and file_of(name) is not None
-    }
+    others: dict[str, frozenset[str]] = {}
+    for name in named_modules():
+        if name not in (MAIN, module_name) and is_outside(name) and file_of(name) is not None:
+            try:
+                others[name] = _real_files(name)
+            except (ImportError, OSError) as error:  # Its folder can no longer be read, or has too many modules.
+                log.warning(f"could not check whether {name} shares files with {module_name} ({error})")
     while more := [name for name, files in others.items() if any(map(files.intersection, own.values()))]:
         own |= {name: others.pop(name) for name in more}
     return list(own)
@@ -174,13 +238,13 @@ def _real_files(module_name: str) -> frozenset[str]:
     return frozenset(map(os.path.realpath, files_of(module_name).values()))
 
 
-def _refuse_held(names: Collection[str]) -> None:
-    """Raise ``ImportError`` if a module to import anew is in use."""
-    held = sorted(frozenset[str]().union(*list(_holders.values())).intersection(names))
-    if held:
+def _refuse_held(files: Iterable[Path]) -> None:
+    """Raise ``ImportError`` if a file to import anew is in use."""
+    paths = frozenset(map(os.path.realpath, files))
+    for names in (held.names for held in list(_held) if not paths.isdisjoint(held.files)):
         raise ImportError(
-            f"its code has changed, but this process is training {' and '.join(held)} now: wait until that sweep has "
-            "ended, or use another process"
+            f"its code has changed, but this process is running a sweep of {' and '.join(names)} now: wait until that "
+            "sweep has ended, or use another process"
         )
 
 
@@ -203,38 +267,56 @@ def _warn_of_doubtful(file: Path) -> None:
         log.warning(f"{file} has changed since this program started. If it was imported before, start it again")
 
 
-def _check_bases(kind: object) -> None:
-    """Raise ``ImportError`` if a file with a base of a class in a notebook has changed since the notebook imported it.
+def _bases_in_files(kind: object) -> list[type]:
+    """Return the bases of a class that are in files of the user."""
+    return [
+        base
+        for base in (kind.__mro__ if isinstance(kind, type) else ())
+        if is_outside(base.__module__)
+        and top_name(base.__module__) not in (MAIN, *sys.stdlib_module_names)
+        and file_of(base.__module__) is not None
+        and not is_installed(Path(folder_of(base.__module__)))
+    ]
 
-    The class keeps its old base even if the file is imported again.
-    """
-    modules = {base.__module__ for base in kind.__mro__} if isinstance(kind, type) else set()
-    for module_name in sorted(modules):
-        if module_name == MAIN or not folder_of(module_name) or is_installed(Path(folder_of(module_name))):
-            continue
-        for file in _loaded_files(module_name):
-            now = _BaseFile(hash_of_files({"": file}), last_execution(file))
-            first = _base_files.get(file)
-            if first is None or first.execution != now.execution:  # Now, or since a cell has imported it again.
-                is_changed = now.execution is not None and now.execution.state != state_of(file)
-                if now.execution is None and has_changed(file):
-                    _warn_of_doubtful(file)
-            else:
-                is_changed = first.hash != now.hash
-            if is_changed:
-                raise ImportError(
-                    f"{file} has changed since this notebook imported it: restart the notebook, or reload the module "
-                    "and run the cell of the class again"
-                )
-            _base_files[file] = now
+
+def _make_bases_present(kind: object) -> None:
+    """Raise ``ImportError`` if a class in a notebook has a base of an earlier import. The class keeps that base if the
+    module is imported again."""
+    bases = _bases_in_files(kind)
+    for module_name in dict.fromkeys(base.__module__ for base in bases):
+        _make_present(module_name, in_doubt=False)
+    for base in bases:
+        file = file_of(base.__module__)
+        execution = last_execution(file) if file is not None else None
+        is_new = base not in _bases
+        is_old = _bases.setdefault(base, execution) != execution
+        if is_new and execution is not None and execution.number > 1:
+            # Not if the module was imported once: a decorator can put another class in its place.
+            is_old = _present_class(base) is not base
+        if is_old:
+            del _bases[base]
+            raise ImportError(
+                f"{file}, or what it imports, was imported again after {getattr(kind, '__name__', kind)} was made from "
+                f"it: import {base.__name__} again, and run the cell of the class again"
+            )
+
+
+def _present_class(base: type) -> object:
+    """Return the object that the module of a class has under its name now. Return the class if that is unknown."""
+    found: object = sys.modules[base.__module__]
+    for name in base.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return base if "<locals>" in base.__qualname__ else found
 
 
 def _refuse_rebuilt(files: Mapping[str, Path]) -> None:
     """Raise ``ImportError`` if a compiled module may have changed since it was imported. Python cannot import it
     again."""
     for name, file in files.items():
-        if name in sys.modules and file.name.endswith(tuple(EXTENSION_SUFFIXES)) and may_have_changed(file):
-            raise ImportError(f"{file} was built after this program started: start it again to use the new file")
+        if name in sys.modules and _is_compiled(file):
+            known = _compiled.get(file)
+            if may_have_changed(file) if known is None else content_hash(file) != known:
+                raise ImportError(f"{file} was built after this program started: start it again to use the new file")
 
 
 def _drop_compiled(module: ModuleType | None, file: Path) -> None:

@@ -31,7 +31,7 @@ SHELL = re.compile(r"(ba|c|da|fi|k|tc|z)?sh")
 """Pattern of the names of shells."""
 INTERPRETER = re.compile(rf"(python|pypy|perl|ruby|node|julia|lua|luajit|Rscript|{SHELL.pattern})[\d.]*")
 """Pattern of the names of programs that run the first file after them, with any suffix."""
-TEXT_OPTION = re.compile(rf"-|-[a-zA-Z]*[cem]|--eval|{MODULE_OPTION.pattern}")
+TEXT_OPTION = re.compile(rf"-|-(?![WX])[a-zA-Z]*[cem]|--eval|{MODULE_OPTION.pattern}")
 """Pattern of an option with the text or the module that runs. The files after it are arguments."""
 TEXT_OPTION_OF_SHELL = re.compile(r"-|-[a-z]*[cs][a-z]*")
 """The same for shells, whose ``-e`` is another option."""
@@ -64,7 +64,8 @@ def run_words(words: Sequence[str], exists: Callable[[str], bool]) -> Iterator[R
     """
     for position, word in enumerate(words):
         if word in SOURCED:
-            yield from (RunWord(one, True) for one in words[position + 1 : position + 2] if exists(one))
+            following = [one for one in islice(words, position + 1, position + 3) if one != "--"][:1]
+            yield from (RunWord(one, True) for one in following if exists(one))
         elif INTERPRETER.fullmatch(os.path.basename(word)):
             is_shell = SHELL.fullmatch(os.path.basename(word)) is not None
             ends = (TEXT_OPTION_OF_SHELL if is_shell else TEXT_OPTION).fullmatch

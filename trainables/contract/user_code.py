@@ -33,6 +33,7 @@ from trainables.contract.finder import (
     place_module,
     top_name,
 )
+from trainables.contract.present_code import note_import
 from trainables.contract.unknown_files import begin_watch, executed_code
 from trainables.contract.user_modules import folder_of, note_named, own_modules
 
@@ -92,6 +93,8 @@ def import_code(module_name: str) -> ModuleType:
     if is_new:
         importlib.invalidate_caches()  # It may just have been written.
         importlib.import_module(module_name)
+        if is_outside(module_name):
+            note_import(module_name, earlier)
     is_first = note_named(module_name)  # A notebook may have imported the module before.
     if (is_new or is_first) and is_outside(module_name) and (text := begin_watch(module_name, earlier)):
         log.warning(text)

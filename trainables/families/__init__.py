@@ -14,6 +14,7 @@ from trainables.contract.names import find, not_imported
 from trainables.contract.present_code import make_present
 from trainables.contract.settings import SettingsError
 from trainables.contract.sources import source_hash
+from trainables.contract.user_code import find_offered
 from trainables.contract.user_modules import folder_of
 from trainables.script.code import code_of
 from trainables.script.family import script_family
@@ -54,6 +55,7 @@ def refresh(name: str, *, kind: str = "family", key: str = "family") -> None:
     module_name, colon, class_name = name.partition(":")
     try:
         if colon:
+            find_offered(module_name)  # The changed files may import further modules.
             make_present(module_name, class_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything on import.
         raise not_imported(name, module_name, error, kind=kind, key=key) from error

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -34,6 +35,12 @@ WRITES = re.compile(r"-o|--?(checkpoint|history|log|metrics|out|output|results|s
 """Pattern of an option of a program with the name of a file or directory that it writes."""
 MOST_SHEBANG_BYTES = 256
 """Number of bytes of a file in which the name of its interpreter is looked for."""
+COMMENT = re.compile(r"\s*#")
+"""Pattern at the beginning of a line that is a comment."""
+TRAILING_COMMENT = re.compile(r"\s#.*")
+"""Pattern of a comment at the end of a line."""
+MARKS = ";&|()<>\"'"
+"""Signs of a shell around a word."""
 QUOTED = re.compile(r"""(["'])([^"'\n]{1,255})\1""")
 """Pattern of a short text in a program."""
 
@@ -88,23 +95,37 @@ def command_words(command: Iterable[str]) -> Iterator[str]:
 def shell_words(text: str) -> list[str]:
     """Return the words of a shell's text, as the shell would split it, and their parts after ``=``. Omit names of files
     that it writes."""
-    lines = [line for line in text.replace("`", " ").splitlines() if not line.lstrip().startswith("#")]
+    lines = [line for line in text.replace("`", " ").replace("\\\n", " ").splitlines() if not COMMENT.match(line)]
     try:
-        lexer = shlex.shlex("\n".join(lines), posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        lexer.commenters = ""  # A comment begins only where a word begins, so not in `$#`.
-        parts = list(lexer)
-    except ValueError:  # A quotation mark is not closed.
-        parts = text.split()
+        parts = _split("\n".join(lines))
+    except ValueError:  # A quotation mark is not closed, such as an apostrophe in a comment or in a text for a program.
+        parts = [part for line in lines for part in _split_line(line)]
     words: list[str] = []
     for before, part in pairwise(["", *parts]):
         option, _, value = part.partition("=")
         is_written = WRITES.fullmatch(before) and not has_program_suffix(part)
         if not REDIRECTS.fullmatch(before) and not is_written:
             words += [part] if WRITES.fullmatch(option) else filter(None, (part, value))
-            if any(map(str.isspace, part)):  # A command in quotation marks, for `eval` or another shell.
-                words += (value or part).split()
+            # A command in quotation marks, for `eval` or another shell. Or what is between two apostrophes in comments.
+            if any(map(str.isspace, part)) and len(inner := value or part) < len(text):
+                words += shell_words(inner)
     return words
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a text as a shell would split it. Raises ``ValueError`` if a quotation mark is not closed."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""  # A comment begins only where a word begins, so not in `$#`.
+    return list(lexer)
+
+
+def _split_line(line: str) -> list[str]:
+    """Return the words of a line, of which any part may be a comment or a text with open quotation marks."""
+    for part in (line, TRAILING_COMMENT.sub("", line)):
+        with suppress(ValueError):
+            return _split(part)
+    return [word.strip(MARKS) for word in line.split()]
 
 
 def _has_placeholder(word: str) -> bool:

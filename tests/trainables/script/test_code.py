@@ -34,6 +34,10 @@ FILES = {
     "project/settings.yaml": "a: 1\n",
     "project/train.py": "import model\n",
     "project/sources.sh": ". ./common\nsource venv/bin/activate\npython train.py\n",
+    "project/apostrophe.sh": "echo 1 # don't wait\nset -a; . ./common; set +a\npython train.py\n",
+    "project/apostrophes.sh": "echo 1 # don't\n. \"./common\"\npython train.py # doesn't end\n",
+    "project/document.sh": "cat <<E\nit's\nE\nsource \\\n  ./common; python -Wignore plain\n",
+    "project/dashes.sh": 'source -- "$(dirname "$0")/common"; python train.py\n',
     "project/common": "source ./settings\n",
     "project/settings": "export RATE=1\n",
     "project/venv/bin/activate": "export X=1\n",
@@ -98,6 +102,11 @@ COMMANDS = {
     "the folder of a shell script": ("bash beside.sh", {"beside.sh", "model.py", "train.py"}),
     "braces": ("bash braces.sh", {"braces.sh", "model.py", "train.py"}),
     "files that a shell reads": ("bash sources.sh", {"common", "model.py", "settings", "sources.sh", "train.py"}),
+    **{
+        f"what a shell reads in {name}": (f"bash {name}", {"common", "model.py", "settings", name, "train.py"})
+        for name in ("apostrophe.sh", "apostrophes.sh", "dashes.sh")
+    },
+    "after a text with an apostrophe": ("bash document.sh", {"common", "document.sh", "model.py", "plain", "settings"}),
     "a program without a mark": ("python -u plain", {"model.py", "plain"}),
     "settings of Gin": ("python train.py --gin_file=base.gin", {"base.gin", "model.py", "train.py"}),
     "a file that is only a suffix": ("python train.py --env .env", {".env", "model.py", "train.py"}),
@@ -218,13 +227,13 @@ def test_modules_that_are_found_nowhere_are_named(text: str, place: Path) -> Non
     (place / "project" / "train.py").write_text(text)
     script = options(place, "python", "train.py")
     assert unfound_modules(script) == IMPORTS[text]
-    family = script_spec(
+    spec = script_spec(
         place / "space", script={"command": ["python", str(place / "project" / "train.py")], "code": None}
-    ).make_family()
+    )
     warning = (
         f"The script imports {', '.join(IMPORTS[text])}, found neither near it nor installed. If that code is yours"
     )
-    assert any(line.startswith(warning) for line in family.warnings([8])) is bool(IMPORTS[text])
+    assert any(line.startswith(warning) for line in spec.warnings()) is bool(IMPORTS[text])
     assert unfound_modules(replace(script, code=("train.py",))) == []
 
 
@@ -286,8 +295,8 @@ def test_without_known_code_the_directory_counts_and_a_warning_says_so(command: 
     script = options(place, *command)
     assert code_of(script) == ([], "No file of the script is known")
     assert code_hash(script) != code_hash(options(place, *command, directory="lib"))
-    family = script_spec(place / "space", script={"command": list(command), "code": None}).make_family()
-    assert "No file of the script is known, so its runs are reused even if its code changes." in family.warnings([8])[0]
+    spec = script_spec(place / "space", script={"command": list(command), "code": None})
+    assert "No file of the script is known, so its runs are reused even if its code changes." in spec.warnings()[0]
 
 
 @pytest.mark.parametrize(
