@@ -310,11 +310,18 @@ def test_a_base_of_a_class_in_a_notebook_is_imported_anew_by_another_sweep(
     make_present("__main__", "Board")
 
 
-def test_a_base_that_a_decorator_replaced_is_no_other_base(
-    package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+MADE = {
+    "a decorator": "def other(kind):\n    return type('Base', (kind,), {})\n@other\nclass Base:\n    pass\n",
+    "a function": "def make():\n    class Base:\n        pass\n    return Base\nBase = make()\n",
+    "a class": "class Outer:\n    class Base:\n        pass\nBase = Outer.Base\n",
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_a_base_that_something_else_made_is_no_other_base(
+    how: str, package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = "def other(kind):\n    return type('Base', (kind,), {})\n@other\nclass Base:\n    pass\nSCORE = Base\n"
-    study(study=made)
+    study(study=MADE[how] + "SCORE = Base\n")
     cells = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", cells)
     exec(f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n", vars(cells))

@@ -288,25 +288,22 @@ def _make_bases_present(kind: object) -> None:
     for base in bases:
         file = file_of(base.__module__)
         execution = last_execution(file) if file is not None else None
-        is_new = base not in _bases
-        is_old = _bases.setdefault(base, execution) != execution
-        if is_new and execution is not None and execution.number > 1:
-            # Not if the module was imported once: a decorator can put another class in its place.
-            is_old = _present_class(base) is not base
-        if is_old:
-            del _bases[base]
+        if _bases.setdefault(base, execution) != execution or _is_replaced(base):
             raise ImportError(
                 f"{file}, or what it imports, was imported again after {getattr(kind, '__name__', kind)} was made from "
                 f"it: import {base.__name__} again, and run the cell of the class again"
             )
 
 
-def _present_class(base: type) -> object:
-    """Return the object that the module of a class has under its name now. Return the class if that is unknown."""
-    found: object = sys.modules[base.__module__]
-    for name in base.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return base if "<locals>" in base.__qualname__ else found
+def _is_replaced(base: type) -> bool:
+    """Return True if the module of a class has another one under its name now, which does not inherit from it, as what
+    a decorator makes does."""
+    content = vars(sys.modules[base.__module__])
+    outer = base.__qualname__.partition(".")[0]
+    if "<locals>" in base.__qualname__ or outer not in content:
+        return False  # A function has made it, and others may have it by now.
+    kinds = {kind for value in content.values() if isinstance(value, type) for kind in value.__mro__}
+    return base not in kinds and not any(base is value for kind in kinds for value in vars(kind).values())
 
 
 def _refuse_rebuilt(files: Mapping[str, Path]) -> None:
