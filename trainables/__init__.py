@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from trainables.contract.executed_files import watch_executed_files
+
 if TYPE_CHECKING:
     from trainables.contract.simple import SimpleFamily, SimpleSettings
+
+# Before other modules of the user are imported, because a notebook may change their files later.
+watch_executed_files()
 
 __all__ = ["SimpleFamily", "SimpleSettings"]
 

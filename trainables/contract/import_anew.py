@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from trainables.contract.executed_files import path_of
 from trainables.contract.finder import MAIN
 
 
@@ -72,22 +73,12 @@ def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleTyp
     main = sys.modules.get(MAIN)
     found: dict[str, ModuleType] = {}
     for name, module in sys.modules.copy().items():
-        file = _file(module)
+        file = path_of(module)
         # A module of this name may have put another object into its place, without a file.
         is_meant = name in files or file in paths or (file != "" and _is_deleted(Path(file), folder))
         if is_meant and module not in (main, None) and not file.endswith(compiled):
             found[name] = module
     return found
-
-
-def _file(module: object) -> str:
-    """Return the file of a module without links, or an empty string if it has none."""
-    # Not with `getattr` or `vars`: some modules of libraries run code, or are imported, when they are asked.
-    try:
-        given = object.__getattribute__(module, "__dict__").get("__file__")
-    except AttributeError:  # An object that has no attributes of its own.
-        given = None
-    return os.path.realpath(given) if isinstance(given, str) else ""
 
 
 def _is_deleted(file: Path, folder: Path) -> bool:
@@ -107,7 +98,7 @@ class _Old(NamedTuple):
     @classmethod
     def of(cls, module: ModuleType) -> _Old:
         content = dict(vars(module)) if isinstance(module, ModuleType) else {}
-        return cls(module, type(module), content, _file(module))
+        return cls(module, type(module), content, path_of(module))
 
     def restore(self) -> None:
         if isinstance(self.module, ModuleType):
@@ -135,7 +126,7 @@ def _check_places(old: Mapping[str, _Old]) -> None:
     """Raise ``ImportError`` if a module comes from another place than before, although its file is still there. For
     example, the notebook has changed its working directory."""
     for name, one in old.items():
-        file = _file(sys.modules.get(name))
+        file = path_of(sys.modules.get(name))
         if (
             file != one.file
             and file

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from trainables.contract.executed_files import Execution, content_hash, last_execution
+from trainables.contract.executed_files import Execution, content_hash, last_execution, was_imported_once
 from trainables.contract.file_hashes import has_changed, hash_of_files, may_have_changed
 from trainables.contract.finder import MAIN, SourceLoader, is_installed, is_outside, top_name
 from trainables.contract.import_anew import import_anew, modules_from
@@ -34,8 +34,6 @@ _known: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 """Hash of the files of a module at the time when they were imported."""
 _present: WeakKeyDictionary[ModuleType, dict[Path, Execution | None]] = WeakKeyDictionary()
 """Last executions of the files of a module when its code was last known to be theirs."""
-_first_imports: WeakKeyDictionary[ModuleType, Execution | None] = WeakKeyDictionary()
-"""Execution of its file that made a module, if the file has had no other content since."""
 _compiled: dict[Path, str] = {}
 """Hash of a compiled module when it was imported, or first seen."""
 _bases: WeakKeyDictionary[type, Execution | None] = WeakKeyDictionary()
@@ -99,9 +97,8 @@ def note_import(module_name: str, earlier: Collection[str]) -> None:
         imported = {name: file for name, file in files.items() if name not in earlier}
         if any(map(_has_other_content, imported.values())):
             return
-        for name, file in imported.items():
+        for file in imported.values():
             noted[file] = last_execution(file)
-            _first_imports[sys.modules[name]] = noted[file]
             if _is_compiled(file):
                 _compiled[file] = content_hash(file)
         if len(imported) == len(files):
@@ -189,7 +186,7 @@ def _is_old(module_name: str, now: str, in_doubt: bool) -> bool:
             is_old, is_sure = last_execution(file) != noted[file], True
         else:
             is_sure = _has_other_content(file)
-            is_old = is_sure or (may_have_changed(file) and not _was_imported_once(name, file))
+            is_old = is_sure or (may_have_changed(file) and not was_imported_once(name, file))
         if is_old and not is_sure and not (in_doubt and not _is_compiled(file)):
             _warn_of_doubtful(file)
         elif is_old:
@@ -200,13 +197,6 @@ def _is_old(module_name: str, now: str, in_doubt: bool) -> bool:
 def _loaded_files(module_name: str) -> dict[str, Path]:
     """Return the files of a module and of those that it imports, by name, as far as they have been imported."""
     return {name: file for name in files_of(module_name) if (file := file_of(name)) is not None}
-
-
-def _was_imported_once(name: str, file: Path) -> bool:
-    """Return True if the only execution of a file was the import of its module. Others may have been for another
-    module, as those of `%run`, and modules that imported this one may then have parts of an earlier import."""
-    last = last_execution(file)
-    return last is not None and last.number == 1 and _first_imports.get(sys.modules[name]) == last
 
 
 def _has_other_content(file: Path) -> bool:

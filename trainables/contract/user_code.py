@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-from trainables.contract.executed_files import watch_executed_files
 from trainables.contract.finder import (
     FINDER,
     MAIN,
@@ -86,8 +85,6 @@ def import_code(module_name: str) -> ModuleType:
         Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
-    if is_outside(module_name):
-        watch_executed_files()
     earlier = executed_code()
     is_new = module_name not in sys.modules
     if is_new:
