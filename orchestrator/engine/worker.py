@@ -237,7 +237,8 @@ class StackWorker:
             remedy = "Install the same code there and restart that process"
             return f"{here} computes different run keys than {driver}. {remedy}"
         if setup.family.hash not in ("", setup.source) and setup.source:  # An unknown source counts as equal.
-            difference = f"the code of {here} (in {setup.family.folder}) differs from the code in {driver}"
+            where = f" (in {setup.family.folder})" if setup.family.folder else ""
+            difference = f"the code of {here}{where} differs from the code in {driver}"
         elif {name: load_probe(name).source for name in setup.probes} != setup.probe_sources:
             difference = (
                 f"the code of the probes {', '.join(setup.probes)} on {platform.node()} differs from {driver}'s"

@@ -268,8 +268,11 @@ def test_bases_of_a_class_in_a_notebook_that_trains_are_not_replaced(
     cells = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", cells)
     exec(f"from {package.name}.study import Base\nclass Board(Base):\n    pass\n", vars(cells))
+    make_present("__main__", "Board")
+    before = source_hash("__main__:Board")
     with code_held(["__main__:Board"]), pytest.raises(ImportError, match="this process is running a sweep"):
         study(helper="VALUE = 22\n")
+    assert source_hash("__main__:Board") == before
 
 
 def test_a_base_of_a_class_in_a_notebook_may_not_change(

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from trainables.contract.file_hashes import DIGITS, hash_of_files
+from trainables.contract.file_hashes import DIGITS
 from trainables.contract.finder import is_installed, is_outside, top_name
-from trainables.contract.user_modules import file_of, files_of, folder_of
+from trainables.contract.present_code import imported_hash
+from trainables.contract.user_modules import file_of, folder_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types of values whose text is their value."""
@@ -44,7 +45,7 @@ def hash_of_class(kind: object) -> str:
             digest.update("\0".join(_parts_of_class(base)).encode() + b"\0")
         elif not is_installed(Path(folder_of(module))):
             # Its file may have changed since it was imported, so what was imported counts, too.
-            digest.update(hash_of_files(files_of(module)).encode() + b"\0")
+            digest.update(imported_hash(module).encode() + b"\0")
             digest.update("\0".join(_loaded_parts(base)).encode() + b"\0")
     return digest.hexdigest()[:DIGITS]
 
