@@ -38,6 +38,7 @@ from orchestrator.jobs.resources import FULL
 from orchestrator.system.environment import scratch
 from orchestrator.system.machine_errors import is_damage, machine_errno, machine_error_text
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
+from trainables.contract.finder import MAIN
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.contract.torch_checkpoints import OtherStepError
 from trainables.contract.unknown_files import end_watch
@@ -248,6 +249,8 @@ class StackWorker:
         if setup.accepts_other_code:
             self._messages.append(difference)
             return ""
+        if setup.family.name.startswith(f"{MAIN}:"):
+            return f"{difference}: a cell or training changed the class, such as a cache among its attributes"
         return f"{difference}: it was changed in the meantime, or that machine has another copy"
 
     def _larger_share(self) -> float:

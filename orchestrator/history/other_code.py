@@ -176,9 +176,8 @@ def _change(spec: SweepSpec, home: Home, sweep_ids: Iterable[str]) -> str:
     """Return a clause that says whether the code has changed, or whether code in another folder trained the runs."""
     folders = {folder for sweep_id in dict.fromkeys(sweep_ids) if (folder := _folder(home, sweep_id))}
     elsewhere = sorted(folder for folder in folders if Path(folder) != Path(spec.folder))
-    if elsewhere:
-        return f"the code of {spec.family} in {spec.folder} differs from the code in {elsewhere[0]}"
-    return f"the code of {spec.family} in {spec.folder} has changed"
+    here = f"the code of {spec.family} in {spec.folder}" if spec.folder else f"the code of {spec.family}"
+    return f"{here} differs from the code in {elsewhere[0]}" if elsewhere else f"{here} has changed"
 
 
 def _folder(home: Home, sweep_id: str) -> str:

@@ -807,6 +807,17 @@ PARTS = {
     "a property": ("@property\n    def rate(self):\n        return 1", "return 2"),
     "a static method": ("@staticmethod\n    def rate():\n        return 1", "return 2"),
     "a class method": ("@classmethod\n    def rate(cls):\n        return 1", "return 2"),
+    "a property over a cache": (
+        "@property\n    @__import__('functools').cache\n    def rate(self):\n        return 1",
+        "return 2",
+    ),
+    "a class": ("class Net:\n        def rate(self):\n            return 1", "return 2"),
+    "a class with a class": (
+        "class Net:\n        class Layer:\n            own = None\n            @property\n"
+        "            def rate(self):\n                return 1\n        Layer.own = Layer",
+        "return 2",
+    ),
+    "a class made before": ("net = type('Net', (), {'rate': lambda self: 'return 1'})", "return 2"),
     "a partial method": ("rate = __import__('functools').partialmethod(print, 'return 1')", "return 2"),
     "a set": ("rate = {'a', 'return 1'}", "return 2"),
     "an array": ("rate = __import__('numpy').array([ord(one) for one in 'return 1'])", "return 2"),

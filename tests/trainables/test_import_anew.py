@@ -261,6 +261,20 @@ def test_code_that_trains_is_not_replaced(package: Path, study: Callable[..., An
     assert study()() == 22
 
 
+def test_code_that_a_cell_imports_again_while_it_trains_is_other_code(package: Path, study: Callable[..., Any]) -> None:
+    name = f"{package.name}.study:Board"
+    study(helper="VALUE = 1\n", study="from . import helper\nSCORE = 1\n")
+    with code_held([name]):
+        before = source_hash(name)
+        (package / "helper.py").write_text("VALUE = 22\n")
+        assert source_hash(name) == before
+        importlib.reload(sys.modules[f"{package.name}.helper"])
+        assert source_hash(name) != before
+    (package / "helper.py").write_text("VALUE = 1\n")
+    study()
+    assert source_hash(name) == before
+
+
 def test_bases_of_a_class_in_a_notebook_that_trains_are_not_replaced(
     package: Path, study: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,10 @@ from trainables.contract.user_modules import file_of, folder_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types of values whose text is their value."""
+WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
+"""Attributes of a property or a decorated function with what it wraps."""
+MOST_WRAPPED = 3
+"""Maximum number of wrappers around a function that are looked into."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 """Pattern of an address in memory, in the text of an object that has no text of its own."""
 
@@ -50,18 +54,19 @@ def hash_of_class(kind: object) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
-def _parts_of_class(kind: type) -> Iterator[str]:
+def _parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
     """Yield the texts that define a class: the source of each function, the source around it, and what it holds now.
 
-    Functions are those that the class has now, which may not be those of its source.
+    Functions are those that the class has now, which may not be those of its source. For ``around``, see
+    :func:`_value_text`.
     """
     functions = dict(_functions_of(kind))
     texts = [_source_of(function) for function in functions.values()]
     texts += filter(None, map(partial(_source_around, kind), functions.values()))
     yield from dict.fromkeys(texts)
     for name, function in sorted(functions.items()):
-        yield f"{name}: {_bound_text(function)}"
-    yield from _attributes_of(kind)
+        yield f"{name}: {_bound_text(function, around)}"
+    yield from _attributes_of(kind, around)
 
 
 def _loaded_parts(kind: type) -> Iterator[str]:
@@ -71,20 +76,27 @@ def _loaded_parts(kind: type) -> Iterator[str]:
     yield from _attributes_of(kind)
 
 
-def _attributes_of(kind: type) -> Iterator[str]:
+def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
     for name, value in sorted(vars(kind).items()):
         is_special = name.startswith("__") and name.endswith("__")
-        if not is_special and not inspect.isfunction(value) and (text := _value_text(value)):
+        if not is_special and not inspect.isfunction(value) and (text := _value_text(value, around)):
             yield f"{name} = {text}"
 
 
 def _functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
     """Yield the functions of a class by name, also those of properties and of class and static methods."""
     for name, value in vars(kind).items():
-        wrapped = (getattr(value, part, None) for part in ("fget", "fset", "fdel", "func", "__func__", "__wrapped__"))
-        for number, function in enumerate((value, *wrapped)):
+        for number, function in enumerate(_unwrapped(value)):
             if inspect.isfunction(function):
                 yield f"{name} {number}", function
+
+
+def _unwrapped(value: object, depth: int = 0) -> Iterator[object]:
+    """Yield a value and what it wraps, such as the function of a cached property."""
+    yield value
+    for part in WRAPPED if depth < MOST_WRAPPED else ():
+        if (inner := getattr(value, part, None)) is not None:
+            yield from _unwrapped(inner, depth + 1)
 
 
 def _source_of(function: FunctionType) -> str:
@@ -139,6 +151,9 @@ def _value_text(value: object, around: tuple[int, ...] = ()) -> str:
     if isinstance(value, np.ndarray):
         content = text_of(value.tolist()) if value.dtype.hasobject else value.tobytes().hex()
         return f"{value.dtype} {value.shape} {content}"
+    if isinstance(value, type) and is_outside(value.__module__) and file_of(value.__module__) is None:
+        own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
+        return f"class {' '.join(part for kind in own for part in _parts_of_class(kind, (*around, id(value))))}"
     text = _tensor_text(value) or repr(value)
     return "" if ADDRESS.search(text) else text
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from trainables.contract.executed_files import Execution, content_hash, last_execution, was_imported_once
-from trainables.contract.file_hashes import has_changed, hash_of_files, may_have_changed
+from trainables.contract.file_hashes import has_changed, hash_of_files, hash_of_texts, may_have_changed
 from trainables.contract.finder import MAIN, SourceLoader, is_installed, is_outside, top_name
 from trainables.contract.import_anew import import_anew, modules_from
 from trainables.contract.user_modules import file_of, files_of, folder_of, named_modules
@@ -57,6 +57,10 @@ def imported_hash(module_name: str) -> str:
     module = sys.modules[module_name]
     if module not in _known:
         _known[module] = hash_of_files(files_of(module_name))
+    # A sweep compares its code with that of its start. Here, a cell has imported it again while the sweep runs.
+    noted = _present.get(module, {}).items() if any(module_name in held.names for held in list(_held)) else ()
+    if again := [f"{file} {last_execution(file)}" for file, execution in noted if last_execution(file) != execution]:
+        return hash_of_texts([_known[module], *again])
     return _known[module]
 
 
