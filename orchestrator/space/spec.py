@@ -18,6 +18,7 @@ from orchestrator.space.parsing import InvalidDataError, Mistake, explain, parse
 from orchestrator.space.settings import flatten, plain_value, resolve
 from orchestrator.space.written_spec import WrittenSpec
 from orchestrator.system.errors import UserError
+from orchestrator.system.reading_time import check_reading_time
 from orchestrator.transition.evidence import LEARNED
 from trainables.base import Family, RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm
@@ -88,6 +89,7 @@ class SweepSpec(WrittenSpec):
     def _untrainable(self) -> list[Mistake]:
         """Return the mistake of the first run that cannot be trained. Other runs usually repeat it."""
         for mix, size in self.cells:
+            check_reading_time()
             family = self.family_of(mix)
             try:
                 run = self.config(Request(mix.name, size, self.seed))

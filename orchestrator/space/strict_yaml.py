@@ -35,6 +35,8 @@ MOST_SIGNS = 50_000
 """Maximum number of signs between values. A space with 5,000 variants has 20,000. Parsing 50,000 takes a second."""
 SIGNS = re.compile(r"[,:\[{\n\r\x85\u2028\u2029]|[-?]\s")
 """Pattern of a sign between values. In YAML, five characters end a line."""
+UNFIT = (RecursionError, ValueError, ArithmeticError, AttributeError, LookupError, TypeError)
+"""What the loader raises for control characters, depth, "0b2" as a number, and tags that do not fit their value."""
 MOST_BITS = 1024
 """Maximum number of bits of a whole number. Larger numbers would not fit a floating-point number, either."""
 CHANGED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
@@ -94,8 +96,7 @@ def read(text: str, source: str) -> Document:
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = error.problem or error.context or ""
         raise UserError(f"{source}{place}: this is not valid YAML: {why}{_remedy(why, text)}") from error
-    # Control characters, depth, "0b2" as a number, tags that do not fit their value.
-    except (yaml.YAMLError, RecursionError, ValueError, AttributeError, KeyError, TypeError) as error:
+    except (yaml.YAMLError, *UNFIT) as error:
         raise UserError(f"{source}: this is not valid YAML: {str(error).partition(chr(10))[0]}") from error
 
 

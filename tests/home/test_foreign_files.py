@@ -11,7 +11,7 @@ import tarfile
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -451,6 +451,16 @@ def test_every_end_of_a_line_in_yaml_is_counted(end: str) -> None:
         strict_yaml.read(f"junk:{end}" + f"-{end}" * 60_000, "x.yaml")
 
 
+EMPTY = '""'
+
+
+@pytest.mark.parametrize("tag", ["int", "float", "bool", "timestamp", "null", "binary", "set", "omap", "seq", "map"])
+@pytest.mark.parametrize("text", ["", "-", ":", ".", "1:" * 400 + "1", "[a]", "{a: b}"])
+def test_a_tag_that_does_not_fit_its_value_is_a_mistake_of_the_file(tag: str, text: str) -> None:
+    with in_time(), suppress(UserError):
+        strict_yaml.read(f"question: !!{tag} {text or EMPTY}", "x.yaml")
+
+
 RUN = "runs/0123456789abcdef/"
 SPARSE = {
     "map": {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "0"},
@@ -501,6 +511,7 @@ memory."""
             "not a file of a run or a sweep",
         ),
         (lambda: archive_of([(f"{RUN}{'d/' * 30}x", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
+        (lambda: archive_of([("sweeps/x/checkpoints", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
         (lambda: archive_of([(f"{RUN}x", b"", tarfile.REGTYPE)] * 2), "twice"),
         (
             lambda: archive_of([(f"sweeps/x/checkpoints/a/{name}", b"", tarfile.REGTYPE) for name in ("m", "m/b")]),

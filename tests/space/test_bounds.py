@@ -11,7 +11,8 @@ import pytest
 
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.system.errors import UserError
+from orchestrator.system import reading_time
+from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.hardware import Hardware
 from tests.sweep.sweeps import UNITS
 from tests.training_scripts import script_spec
@@ -85,6 +86,14 @@ def test_a_script_tunes_any_number_of_settings(tmp_path: Path) -> None:
     assert spec.tune is not None
     assert list(spec.tune.settings) == names
     assert time.monotonic() - begun < 5
+
+
+def test_checks_of_every_mix_and_size_of_somebody_else_end_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
+    with reading_time.reading_limited(is_foreign=True), pytest.raises(SweepError, match="took more than -1 s"):
+        script_spec(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["mixes", "looks", "tuned"])
