@@ -250,7 +250,7 @@ class StackWorker:
             self._messages.append(difference)
             return ""
         if setup.family.name.startswith(f"{MAIN}:"):
-            return f"{difference}: a cell or training changed the class, such as a cache among its attributes"
+            return f"{difference}: a cell has changed the class"
         return f"{difference}: it was changed in the meantime, or that machine has another copy"
 
     def _larger_share(self) -> float:

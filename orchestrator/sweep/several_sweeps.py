@@ -32,7 +32,8 @@ from orchestrator.system.text import counted, first_of
 from orchestrator.terminal.console_log import logged_to
 from orchestrator.terminal.live_view import LiveView
 from orchestrator.terminal.output import is_closed
-from trainables.contract.present_code import LOCK, code_held
+from trainables.contract.present_code import LOCK
+from trainables.contract.sources import sweep_of
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class _Sweeps:
         attempt.announce()
         with LOCK, ExitStack() as code:
             spec = attempt.spec.refreshed()
-            code.enter_context(code_held((spec.family, *spec.probes)))
+            code.enter_context(sweep_of((spec.family, *spec.probes)))
             held = code.pop_all()
         with held:
             return (yield from self._answer_with(spec, attempt))

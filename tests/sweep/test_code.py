@@ -884,6 +884,7 @@ def test_every_part_of_a_class_in_a_notebook_is_hashed(
 ) -> None:
     """Some notebooks do not keep the source of their cells."""
     text, new = PARTS[part]
+    importlib.import_module("torch")  # It needs the source of its own functions when it is imported.
     cell = f"class Board:\n    {text}\n"
     if not has_source:
         monkeypatch.setattr(linecache, "getlines", lambda *_: [])
@@ -907,6 +908,37 @@ def test_the_loaded_base_of_a_class_in_a_notebook_is_hashed(
     del sys.modules[module]
     importlib.invalidate_caches()
     assert hash_of_cell("<cell 3>", cell, monkeypatch) != old
+
+
+FILLED = {
+    "a cache": "_cache = {}\n    def fill(self, size):\n        self._cache[size] = self\n        return 0.9",
+    "a number": "runs = 0\n    def fill(self, size):\n        type(self).runs += 1\n        return 0.9",
+    "a default": "def fill(self, size, seen=[]):\n        seen.append(size)\n        return 0.9",
+}
+
+
+@pytest.mark.parametrize("how", FILLED)
+def test_a_class_in_a_notebook_may_fill_its_own_attributes(how: str, workplace: Path, module: str) -> None:
+    """Later sweeps of the same notebook reuse its runs, and a cell that changes the class still counts."""
+    space = write(workplace, module)
+    space.write_text(space.read_text().replace(f"{module}:Board", "__main__:Board"))
+    family = MODEL.format(score="self.fill(size)", version=1, first="pass", imports="")
+    cell = family.replace("    floor = 0.5", f"    floor = 0.5\n    {FILLED[how]}\n")
+    code = f"""
+import orchestrator as o
+exec({cell!r})
+def trained(**options):
+    return set(o.run({str(space)!r}, engine="local", record="jsonl", quiet=True, **options).runs["accuracy"])
+print(trained(), trained(overrides={{"seeds": 2}}))
+Board.floor = 0.4
+try:
+    trained()
+except Exception as error:
+    print(error)
+"""
+    shown = process([sys.executable, "-c", code], cwd=workplace).succeeded()
+    assert shown.startswith("{0.9} {0.9}\n")
+    assert "the code of __main__:Board has changed" in shown
 
 
 def test_a_base_and_a_later_assignment_count_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,13 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,25 +34,73 @@ ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 """Pattern of an address in memory, in the text of an object that has no text of its own."""
 
 
+class _Filled(NamedTuple):
+    """A class whose attributes training may fill, such as a cache.
+
+    Attributes:
+        hash: Its hash before training.
+        code: The hash of its functions alone.
+        after: Its hash when the last sweep of it ended. Empty while a sweep of it runs.
+    """
+
+    hash: str
+    code: str
+    after: str = ""
+
+
+_filled: WeakKeyDictionary[type, _Filled] = WeakKeyDictionary()
+
+
 def hash_of_class(kind: object) -> str:
     """Return the hash of a class that was written in a notebook, and of its bases in the user's code.
 
+    What training itself changed in the attributes of the class does not count (:func:`attributes_may_be_filled`).
     Return an empty string if it is not a class.
     """
     if not isinstance(kind, type):
         return ""
+    filled = _filled.get(kind)
+    if filled is not None and not filled.after:
+        return filled.hash if _hash_of(kind, _code_parts) == filled.code else _hash_of(kind, _parts_of_class)
+    now = _hash_of(kind, _parts_of_class)
+    return filled.hash if filled is not None and now == filled.after else now
+
+
+@contextmanager
+def attributes_may_be_filled(kind: object) -> Iterator[None]:
+    """Attribute changes of the attributes of a class within the context to a sweep of it. They do not change its hash,
+    also later. Cells that run at the same time in another thread are not told apart."""
+    if not isinstance(kind, type):
+        yield
+        return
+    before = _Filled(hash_of_class(kind), _hash_of(kind, _code_parts))
+    _filled[kind] = before
+    try:
+        yield
+    finally:
+        _filled[kind] = before._replace(after=_hash_of(kind, _parts_of_class))
+
+
+def _hash_of(kind: type, parts_of: Callable[[type], Iterator[str]]) -> str:
     digest = hashlib.sha256()
     for base in kind.__mro__:
         module = base.__module__
         if not is_outside(module) or top_name(module) in sys.stdlib_module_names:
             continue
         if file_of(module) is None:
-            digest.update("\0".join(_parts_of_class(base)).encode() + b"\0")
+            digest.update("\0".join(parts_of(base)).encode() + b"\0")
         elif not is_installed(Path(folder_of(module))):
             # Its file may have changed since it was imported, so what was imported counts, too.
             digest.update(imported_hash(module).encode() + b"\0")
-            digest.update("\0".join(_loaded_parts(base)).encode() + b"\0")
+            loaded = _code_parts if parts_of is _code_parts else _loaded_parts
+            digest.update("\0".join(loaded(base)).encode() + b"\0")
     return digest.hexdigest()[:DIGITS]
+
+
+def _code_parts(kind: type) -> Iterator[str]:
+    """Yield the texts of the functions of a class, without values that they or the class hold."""
+    for name, function in sorted(_functions_of(kind)):
+        yield f"{name}: {' '.join(_code_text(function.__code__))}"
 
 
 def _parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:

@@ -7,13 +7,15 @@ A run's key covers its settings, not the code of ``train``. So each run keeps a 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 
 from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import is_outside
-from trainables.contract.notebook_classes import hash_of_class
-from trainables.contract.present_code import imported_hash
+from trainables.contract.notebook_classes import attributes_may_be_filled, hash_of_class
+from trainables.contract.present_code import code_held, imported_hash
 from trainables.contract.user_modules import file_of
 
 TRAINING_PACKAGES = ("trainables", "search_spaces")
@@ -36,6 +38,23 @@ def source_hash(name: str) -> str:
     if file_of(module_name) is None:
         return hash_of_class(getattr(module, class_name, None))
     return imported_hash(module_name)
+
+
+@contextmanager
+def sweep_of(names: Sequence[str]) -> Iterator[None]:
+    """Keep the code of a sweep's classes, ``module:Class``, to its end.
+
+    Within the context, their modules are not imported anew. What training changes in the attributes of a class in a
+    notebook does not change its hash.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(code_held(names))
+        for name in names:
+            module_name, colon, class_name = name.partition(":")
+            if colon and is_outside(module_name) and file_of(module_name) is None:
+                kind = getattr(sys.modules.get(module_name), class_name, None)
+                stack.enter_context(attributes_may_be_filled(kind))
+        yield
 
 
 ROOT = Path(__file__).parent.parent.parent
