@@ -183,6 +183,8 @@ def _is_old(module_name: str, now: str, in_doubt: bool) -> bool:
     module = sys.modules[module_name]
     if _known.get(module, now) != now:
         return True
+    if any(_is_other_build(name, file) for name, file in files_of(module_name).items()):
+        return True
     noted = _present.get(module, {})
     for name, file in _loaded_files(module_name).items():
         if file in noted:
@@ -196,6 +198,14 @@ def _is_old(module_name: str, now: str, in_doubt: bool) -> bool:
         elif is_old:
             return True
     return False
+
+
+def _is_other_build(name: str, file: Path) -> bool:
+    """Return True if a compiled module was imported from elsewhere before a new file was built in its place."""
+    loaded = file_of(name)
+    if loaded is None or not _is_compiled(file) or not may_have_changed(file):
+        return False
+    return os.path.realpath(loaded) != os.path.realpath(file)
 
 
 def _loaded_files(module_name: str) -> dict[str, Path]:
