@@ -57,11 +57,15 @@ def imported_hash(module_name: str) -> str:
     module = sys.modules[module_name]
     if module not in _known:
         _known[module] = hash_of_files(files_of(module_name))
-    # A sweep compares its code with that of its start. Here, a cell has imported it again while the sweep runs.
+    # A sweep compares its code with that of its start. Here, a cell has imported an edit while the sweep runs.
     noted = _present.get(module, {}).items() if any(module_name in held.names for held in list(_held)) else ()
-    if again := [f"{file} {last_execution(file)}" for file, execution in noted if last_execution(file) != execution]:
-        return hash_of_texts([_known[module], *again])
-    return _known[module]
+    edits = [last.content for file, first in noted if (last := last_execution(file)) and not _ran_alike(first, last)]
+    return hash_of_texts([_known[module], *edits]) if edits else _known[module]
+
+
+def _ran_alike(first: Execution | None, last: Execution) -> bool:
+    """Return True if two executions of a file ran the same content."""
+    return first == last or (first is not None and first.content == last.content)
 
 
 @contextmanager
