@@ -29,8 +29,7 @@ MEMBER_NAME = r"[^./\\\0-\x1f\x7f][^/\\\0-\x1f\x7f]{0,254}"
 """Pattern of the name of a file or directory that is not hidden."""
 MEMBER_PATH = re.compile(
     rf"runs/\w[\w.-]{{0,127}}/(probes/)?{MEMBER_NAME}"
-    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({MEMBER_NAME}/){{1,8}}|stacks/{MEMBER_NAME}/)?"
-    rf"(?!(checkpoints|stacks)$){MEMBER_NAME}"
+    rf"|sweeps/\w[\w.-]{{0,199}}/(checkpoints/({MEMBER_NAME}/){{1,8}}|stacks/{MEMBER_NAME}/)?{MEMBER_NAME}"
 )
 """Pattern of the path of a file in an archive: ``runs/KEY/...`` or ``sweeps/ID/...``, without hidden parts or ".."."""
 LONGEST_PART = 230

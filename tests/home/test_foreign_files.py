@@ -511,7 +511,6 @@ memory."""
             "not a file of a run or a sweep",
         ),
         (lambda: archive_of([(f"{RUN}{'d/' * 30}x", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
-        (lambda: archive_of([("sweeps/x/checkpoints", b"", tarfile.REGTYPE)]), "not a file of a run or a sweep"),
         (lambda: archive_of([(f"{RUN}x", b"", tarfile.REGTYPE)] * 2), "twice"),
         (
             lambda: archive_of([(f"sweeps/x/checkpoints/a/{name}", b"", tarfile.REGTYPE) for name in ("m", "m/b")]),
