@@ -9,10 +9,12 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -105,6 +107,15 @@ def public_place() -> Iterator[Path]:
         yield Path(directory)
 
 
+def has_records(database: Path) -> bool:
+    """Return True if a sweep is recorded. Before, MLflow may still be making the tables, and `ui` would say so."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
 def test_another_user_reads_and_writes_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, temporary = place / "home", place / "t"
     temporary.mkdir(0o777)
@@ -124,7 +135,7 @@ def test_another_user_reads_and_writes_nothing(place: Path, monkeypatch: pytest.
         try:
             wait_for(lambda: list(home.glob("sweeps/*/stacks/*")) or driver.poll(), 300)
             assert driver.poll() is None, driver.stdout and driver.stdout.read()
-            wait_for((home / "mlflow.db").is_file, 60)
+            wait_for(lambda: has_records(home / "mlflow.db"), 60)
             with started("ui", "--home", home, "--port", own) as server:
                 try:
                     assert server.stdout is not None
