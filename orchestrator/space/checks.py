@@ -25,8 +25,8 @@ BETWEEN = 0.37
 CLEAR = 0.1
 """Minimum distance above the best constant answer's accuracy at which a run may count as learned."""
 MOST_CORNERED = 10
-"""Maximum number of tuned settings of which every combination of ends is checked. Of more, all lowest values are
-checked together, and all highest ones."""
+"""Maximum number of tuned settings for which we check every combination of lowest and highest values. With more, we
+check two: all lowest values, and all highest values."""
 
 
 def in_mixes(mixes: Sequence[Arm], target: str, family: Family) -> Iterator[Mistake]:

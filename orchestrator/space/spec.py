@@ -68,7 +68,7 @@ class SweepSpec(WrittenSpec):
         family = self.make_family()
         tune = self.tune
         # An error lists a few mistakes only, and somebody else may have written a space with thousands.
-        found = chain(
+        all_mistakes = chain(
             checks.in_mixes(self.mixes, self.target, family),
             checks.in_bar(self.search.settings.get("learned", LEARNED), self.target, family),
             checks.in_probes([load_probe(probe) for probe in self.probes], family),
@@ -76,7 +76,7 @@ class SweepSpec(WrittenSpec):
             checks.in_looks(self.looks, self.mix_named),
             checks.in_tune(tune, self.mixes, self.sizes, self.seed_list, family) if tune is not None else (),
         )
-        mistakes = list(islice(found, MOST_MISTAKES))
+        mistakes = list(islice(all_mistakes, MOST_MISTAKES))
         try:  # Resolving the recipes is their check.
             if self.recipe_settings and tune is not None:
                 mistakes.append(Mistake(("tune",), "a search space can have tune: or recipes:, not both"))

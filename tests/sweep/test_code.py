@@ -915,6 +915,7 @@ FILLED = {
     "a number": "runs = 0\n    def fill(self, size):\n        type(self).runs += 1\n        return 0.9",
     "a default": "def fill(self, size, seen=[]):\n        seen.append(size)\n        return 0.9",
 }
+"""Members of a class that training changes: a method ``fill`` and what it fills."""
 
 
 @pytest.mark.parametrize("how", FILLED)

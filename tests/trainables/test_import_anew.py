@@ -144,7 +144,7 @@ def test_two_families_of_a_helper_both_have_its_present_code(package: Path, stud
 
 
 def test_two_users_of_a_helper_have_the_same_classes_of_it(package: Path, study: Callable[..., Any]) -> None:
-    """Such as a family and its probe, of which the second is imported anew only because the first is."""
+    """As with a family and its probe. The probe is imported anew because the family is."""
     helper = "import enum\nclass Kind(enum.Enum):\n    GOOD = {}\ndef is_good(kind):\n    return kind is Kind.GOOD\n"
     main = "from .helper import Kind, is_good\nSCORE = lambda: (is_good(Kind.GOOD), Kind.GOOD.value)\n"
     other = f"{package.name}.other"
@@ -417,7 +417,7 @@ def test_what_a_cell_holds_and_changes_is_what_trains(package: Path, study: Call
 
 
 def test_a_module_that_stays_is_still_an_attribute_of_its_package(package: Path, study: Callable[..., Any]) -> None:
-    """A directory without a file is no module of the family, and is not imported again."""
+    """Python keeps a directory without ``__init__.py``, which is not one of the family's modules."""
     (package / "data").mkdir()
     (package / "data" / "table.py").write_text("ROWS = 5\n")
     main = f"import {package.name}.data.table\nSCORE = {package.name}.data.table.ROWS\n"
@@ -428,7 +428,7 @@ def test_a_module_that_stays_is_still_an_attribute_of_its_package(package: Path,
 
 
 def test_a_compiled_module_that_was_built_before_its_import_may_stay(package: Path, study: Callable[..., Any]) -> None:
-    """Such as by an earlier cell. An edit of another file is no reason to refuse it."""
+    """An earlier cell may have built it. Editing another file must not make the sweep refuse it."""
     origin = importlib.util.find_spec("_bisect")
     assert origin is not None
     assert origin.origin is not None

@@ -35,7 +35,7 @@ def import_anew(module_name: str, modules: Mapping[str, ModuleType]) -> list[str
 
     Raises:
         ImportError: Python now finds one of the modules in another place.
-        BaseException: Whatever exception the module raises.
+        BaseException: Any exception of the module.
     """
     old = {name: _Old.of(module) for name, module in modules.items()}
     attributes = list(_attributes(modules))
@@ -71,14 +71,14 @@ def modules_from(files: Mapping[str, Path], folder: Path) -> dict[str, ModuleTyp
     paths = {os.path.realpath(file) for file in files.values()}
     compiled = tuple(EXTENSION_SUFFIXES)
     main = sys.modules.get(MAIN)
-    found: dict[str, ModuleType] = {}
+    modules: dict[str, ModuleType] = {}
     for name, module in sys.modules.copy().items():
         file = path_of(module)
         # A module of this name may have put another object into its place, without a file.
         is_meant = name in files or file in paths or (file != "" and _is_deleted(Path(file), folder))
         if is_meant and module not in (main, None) and not file.endswith(compiled):
-            found[name] = module
-    return found
+            modules[name] = module
+    return modules
 
 
 def _is_deleted(file: Path, folder: Path) -> bool:
@@ -147,7 +147,7 @@ def _import_other(name: str, old: Mapping[str, _Old], asked: set[str]) -> str:
     Args:
         name: The module.
         old: What was forgotten.
-        asked: Names that have been imported already. Who imported them has handled any error.
+        asked: Names that were looked up already. Modules that imported them have handled any error.
     """
     one = old[name]
     if name in sys.modules or name in asked or not (one.file and os.path.isfile(one.file)):
