@@ -106,11 +106,10 @@ class Sweep:
 
 def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     """Create a sweep on disk. If it is ``fresh``, its runs have different keys, so it does not reuse other runs."""
-    name = "-".join(filter(None, (spec.name, spec.variant)))
     while True:
         now = datetime.now(UTC)
         # The last four digits of the id order the sweeps that start in the same second.
-        files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
+        files = home.sweep(f"{_id_start(spec)}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
         with suppress(FileExistsError):
             files.directory.mkdir(parents=True)
             break
@@ -133,6 +132,11 @@ def create_sweep(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
         remove_tree(files.directory)
         raise
     return Sweep(files, spec, begun.created, begun.environment, begun.source, begun.version, begun.nearby)
+
+
+def _id_start(spec: SweepSpec) -> str:
+    """Return what the ids of all sweeps of a space and variant start with."""
+    return "-".join(filter(None, (spec.name, spec.variant)))
 
 
 def write_spec(files: SweepDirectory, spec: SweepSpec) -> SweepSpec:
@@ -216,6 +220,8 @@ def load_sweep(home: Home, sweep_id: str) -> Sweep:
         import_named(named_code(data), home.root, begun.folder)
         with reading_limited(is_of_others(files)):
             spec = parse(SweepSpec, data)
+        if not sweep_id.startswith(f"{_id_start(spec)}-"):  # Its record would go to the experiment of another space.
+            raise ValueError(f"it is the space {_id_start(spec)}, which the id of the sweep does not name")
         # Ignore the author's scratch directory: on this machine it may contain other data.
         spec = spec.substitute(resources=spec.resources.model_copy(update={"scratch": None}))
     except OSError as error:

@@ -57,7 +57,7 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
     if record_ids:
         mlflow_store.check_store(store)
     else:
-        warn(f"{files.id} came with an archive, so its records on {store.shown} stay: they may be its author's")
+        warn(f"{files.id} came with an archive, so its records on {store.shown} stay: others may have made them")
     with files.driving(), opened_directory(files.directory.parent) as sweeps:
         try:
             records = sum(delete_record(store, space_of(files.id), one) for one in record_ids)
@@ -79,12 +79,9 @@ def delete_sweep(files: SweepDirectory, warn: Callable[[str], object]) -> int:
 def _record_ids(files: SweepDirectory, store: Store) -> list[str]:
     """Return the ids of the records to delete (:attr:`~orchestrator.history.sweeps.Sweep.record_id`).
 
-    Outside the home, records of an imported sweep may belong to its author or to another import. On a server, none of
-    them is deleted.
+    Outside the home, records of an imported sweep may belong to its author, or to a colleague who imported it too. None
+    of them is deleted.
     """
-    imported = f"{files.id} {IMPORTED}"
     if store.database == files.home.root / DATABASE:
-        return [files.id, imported]  # It may have been imported before or after it was recorded.
-    if store.database is None:
-        return [] if files.is_imported else [files.id]
-    return [imported if files.is_imported else files.id]
+        return [files.id, f"{files.id} {IMPORTED}"]  # It may have been imported before or after it was recorded.
+    return [] if files.is_imported else [files.id]

@@ -88,6 +88,20 @@ def test_a_sweep_with_an_absurd_arm_is_listed_as_unreadable_and_can_be_deleted(
     assert home.sweep_ids() == [whole]
 
 
+@pytest.mark.parametrize("key", ["name", "variant"])
+def test_a_sweep_of_another_space_than_its_id_says_is_unreadable(tmp_path: Path, key: str) -> None:
+    """Its record would go to the experiment of the other space."""
+    home = Home(tmp_path)
+    sweep = write_sweep(home, runs=())
+    files = home.sweep(sweep.id)
+    written = strict_yaml.read(files.spec.read_text(), "space.yaml").data
+    files.spec.write_text(strict_yaml.write(written | {key: "others"}))
+    after = read_known(home, sweep.id)
+    assert isinstance(after, UnreadableError)
+    other = "others" if key == "name" else f"{written['name']}-others"
+    assert f"it is the space {other}, which the id of the sweep does not name" in str(after)
+
+
 def test_a_sweep_whose_family_cannot_compute_with_its_settings_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
