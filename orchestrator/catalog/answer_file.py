@@ -320,7 +320,7 @@ def spec_of(file: AnswerFile, allowed: Sequence[str] = ()) -> SweepSpec:
         raise UserError(f"space.{left_out[0]} does not belong in the answer of a sweep")
     resources = {"gpu_per_stack": 1.0} if file.device == "cuda" else {}
     try:
-        with reading_limited(is_foreign=True):
+        with reading_limited(is_foreign=True, remedy=""):
             spec = parse(SweepSpec, {**file.space, "resources": resources})
     except InvalidDataError as error:
         raise UserError(f"space: {error}") from error
@@ -377,7 +377,7 @@ def check(file: AnswerFile, allowed: Sequence[str] = ()) -> VerifiedAnswer:
     Raises:
         UserError: For values that cannot be used, and for any other family.
     """
-    with reading_limited(is_foreign=True):
+    with reading_limited(is_foreign=True, remedy=""):
         spec = spec_of(file, allowed)
         family = spec.make_family()
         runs: list[Run] = []

@@ -49,7 +49,7 @@ from orchestrator.home.seals import CONTENTS
 from orchestrator.home.trusted_code import list_path
 from orchestrator.jobs.state import State
 from orchestrator.system.files import opened_parent
-from orchestrator.system.permissions import is_of_another
+from orchestrator.system.permissions import exchange_text, is_of_another
 from trainables import IMPORTED_AT
 from trainables.contract.file_hashes import may_have_changed
 from trainables.contract.finder import is_outside
@@ -190,9 +190,9 @@ def _place(files: SweepDirectory) -> Path:
 
 
 def _is_own(path: Path) -> bool:
-    """Return True for a file that only this user could have written."""
+    """Return True for a file that only this user could have written, or put in its place."""
     status = path.lstat()
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not exchange_text(path)
 
 
 def _write(path: Path, entry: CachedSummary) -> None:

@@ -201,6 +201,15 @@ def test_a_damaged_copy_is_made_again(files: SweepDirectory, damage: Callable[[P
     assert find(files) is not None
 
 
+def test_a_copy_that_others_could_exchange_is_not_used(files: SweepDirectory) -> None:
+    shared = kept_file().parents[1]
+    shared.chmod(0o777)
+    assert find(files) is None
+    assert read_summary(files.home, files.id) == computed(files)
+    shared.chmod(0o700)
+    assert find(files) is not None
+
+
 def test_a_copy_is_private(files: SweepDirectory) -> None:
     file = kept_file()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
