@@ -75,7 +75,7 @@ def test_files_that_a_space_of_somebody_else_names_are_not_read(tmp_path: Path) 
 def test_a_file_whose_keys_take_long_to_compute_is_refused(logistic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = read_answer(logistic)
     monkeypatch.setattr(reading_time, "LONGEST_READING_S", -1.0)
-    with pytest.raises(SweepError, match="reading what others may have written took more than -1 s$"):
+    with pytest.raises(SweepError, match=r"reading what others may have written took more than -1 s$"):
         check(file, [FAMILY])
 
 

@@ -12,10 +12,9 @@ import pytest
 import orchestrator as o
 from orchestrator.space.spaces import load_space
 from tests.cli.program import process
-from tests.sweep.test_code import MODEL, SPACE, module, write
+from tests.sweep.boards import MODEL, SPACE, write
 from trainables.contract.sources import source_hash
 
-__all__ = ["module"]
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 PROBE = """

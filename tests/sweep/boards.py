@@ -1,0 +1,66 @@
+"""A family in a file, its space, and a probe, for tests that change code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orchestrator as o
+
+MODEL = """
+from trainables import SimpleFamily
+{imports}
+
+class Board(SimpleFamily):
+    task_names = ("checkers", "disc")
+    floor = 0.5
+    version = {version}
+
+    def parameter_count(self, size):
+        return 4 * size + 1
+
+    def train(self, tasks, size, seed, settings):
+        {first}
+        for step in range(1, settings.steps + 1):
+            yield step, 1 / step, {score}
+"""
+SPACE = """
+question: At what width is a checkerboard learned?
+family: {family}
+target: checkers
+mixes: [{mixes}]
+sizes: [2, 4, 8]
+seeds: 1
+search: {{method: grid}}
+settings: {{steps: 2}}
+"""
+PROBE = """
+from trainables.probes.base import Probe, Probed
+
+class Mean(Probe):
+    name = "mean"
+
+    def run(self, family, run, model, arrays, data):
+        return Probed({{"value": {value}}})
+"""
+SCORE, OTHER = "SCORE = 0.9\n", "SCORE = 0.7\n"
+
+
+def write(
+    folder: Path, module: str, *, score: str = "0.9", version: int = 1, first: str = "pass", imports: str = ""
+) -> Path:
+    """Write a family and its space, and return the space's file."""
+    folder.mkdir(exist_ok=True)
+    text = MODEL.format(score=score, version=version, first=first, imports=imports)
+    (folder / f"{module}.py").write_text(text)
+    space = folder / "board.yaml"
+    space.write_text(SPACE.format(family=f"{module}:Board", mixes="checkers"))
+    return space
+
+
+def accuracies(home: str = "results") -> set[float]:
+    """Return the accuracies of the newest sweep."""
+    return set(o.load(home=home).runs["accuracy"])
+
+
+def train(space: Path, *words: str) -> list[str]:
+    return ["run", str(space), "--engine=local", "--record=jsonl", *words]
