@@ -263,11 +263,11 @@ def remove_old_directories(parent: Path, names: re.Pattern[str], content: frozen
     if parent.is_dir() and sharing_text(parent):
         return
     try:
-        paths = entries(parent)
-    except PermissionError:  # The directory can be written, but not listed.
+        chosen = sorted(filter(names.fullmatch, os.listdir(parent)))  # A home may have thousands of runs.
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # The directory can be written, but not listed.
         return
-    for path in paths:
-        if not names.fullmatch(path.name) or not is_directory(path):
+    for path in (parent / name for name in chosen):
+        if not is_directory(path):
             continue
         is_old = time.time() - path.stat().st_mtime > ABANDONED_S
         if is_old and (content is None or content.issuperset(os.listdir(path))):
