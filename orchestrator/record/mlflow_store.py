@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, write_whole
-from orchestrator.system.permissions import sharing_text
+from orchestrator.system.permissions import foreign_link_text, sharing_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -61,6 +62,8 @@ AZURE = (".dfs.core.windows.net", ".dfs.core.chinacloudapi.cn", ".dfs.core.usgov
 """Endings of the hosts of Azure's store."""
 LOGIN = re.compile(r"//[^/\s]*@")
 """Pattern of the user name and password in a URL."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
     """Return the store from ``MLFLOW_TRACKING_URI``, by default a database in ``home``.
 
     Raises:
-        UserError: For a URI of another kind, a database that is a link, and a path that MLflow would change.
+        UserError: For a URI of another kind, a database that is a link (in a home, or of another user), and a path
+            that MLflow would change.
     """
     uri = environment.get(URI_VARIABLE, "").strip()
     if uri.startswith(("http://", "https://")):
@@ -126,6 +130,8 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
         raise UserError(
             f"{database} is a link, which is not followed: move the database there, or pass that directory as --home"
         )
+    if text := foreign_link_text(database):
+        raise UserError(f"{text}: name another database in {URI_VARIABLE}, or a server")
     # Another user may replace the file by a link after the check above, so only its directory is resolved.
     path = database.resolve() if uri else database.parent.resolve() / database.name
     if {"%", "?"}.intersection(str(path)):
@@ -163,20 +169,31 @@ def _check_database(store: Store, database: Path) -> None:
 
 
 def check_owner(store: Store) -> None:
-    """Raise :class:`StoreError` for a database in a directory that another user owns or can write.
+    """Raise :class:`StoreError` for a database in a directory that another user owns or can write, or warn if the user
+    named the database and so trusts the others.
 
     MLflow opens the database by its path again and again. Another user could put a link to another database there, or a
     journal that makes SQLite delete another file.
     """
     database = store.database
-    if database is None or store.is_named or not database.parent.is_dir():
+    if database is None or not database.parent.is_dir() or not (sharing := sharing_text(database.parent)):
         return
-    if not (sharing := sharing_text(database.parent)):
+    if store.is_named:
+        _warn_of_sharing(f"{database.parent} {sharing}")
         return
     raise StoreError(
         f"{database.parent} {sharing}, who could replace {database.name} while MLflow uses it. Record elsewhere: pass "
         f"--record jsonl, or set {URI_VARIABLE} to a database of yours or a server. If you trust them, set "
         f"{URI_VARIABLE}={SQLITE}{database}"
+    )
+
+
+@cache
+def _warn_of_sharing(sharing: str) -> None:
+    """Warn once that a database is shared."""
+    log.warning(
+        f"{sharing}, who could change the record there, or make SQLite delete files of yours. If you do not trust them, "
+        f"set {URI_VARIABLE} to a server"
     )
 
 

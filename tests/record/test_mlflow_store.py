@@ -70,16 +70,35 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
 @pytest.mark.parametrize("has_database", [True, False])
-def test_a_database_that_another_user_can_exchange_is_not_opened(has_database: bool, tmp_path: Path) -> None:
+def test_a_database_that_another_user_can_exchange_is_not_opened(
+    has_database: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     if has_database:
         make_database(tmp_path / DATABASE)
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(StoreError, match="belongs to another user"):
         check_store(choose_store(tmp_path, {}))
     assert (tmp_path / DATABASE).exists() == has_database
-    check_store(
-        choose_store(tmp_path, {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/{DATABASE}"})
-    )  # The user trusts them.
+    for _ in range(2):  # The user trusts them, and is told once what they could do.
+        check_store(choose_store(tmp_path, {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/{DATABASE}"}))
+    assert caplog.messages == [
+        f"{tmp_path} belongs to another user (nobody), who could change the record there, or make SQLite delete files "
+        "of yours. If you do not trust them, set MLFLOW_TRACKING_URI to a server"
+    ]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a link to another user")
+def test_a_link_of_another_user_to_a_named_database_is_not_followed(tmp_path: Path) -> None:
+    """It could lead to any new file in this user's directories."""
+    (tmp_path / "team").mkdir()
+    link = tmp_path / "team" / DATABASE
+    link.symlink_to(tmp_path / "own.db")
+    environment = {"MLFLOW_TRACKING_URI": f"sqlite:///{link}"}
+    assert choose_store(tmp_path, environment).database == tmp_path / "own.db"
+    os.lchown(link, 65534, 65534)
+    with pytest.raises(UserError, match=r"is a link of another user \(nobody\), which is not followed: name another"):
+        choose_store(tmp_path, environment)
+    assert not (tmp_path / "own.db").exists()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
