@@ -192,8 +192,8 @@ def check_owner(store: Store) -> None:
 def _warn_of_sharing(sharing: str) -> None:
     """Warn once that a database is shared."""
     log.warning(
-        f"{sharing}, who could change the record there, or make SQLite delete files of yours. If you do not trust them, "
-        f"set {URI_VARIABLE} to a server"
+        f"{sharing}, who could change the record there, or make SQLite delete files of yours. If you do not trust "
+        f"them, set {URI_VARIABLE} to a server"
     )
 
 

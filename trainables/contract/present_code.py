@@ -21,8 +21,9 @@ from weakref import WeakKeyDictionary
 
 from trainables.contract.executed_files import Execution, content_hash, last_execution, was_imported_once
 from trainables.contract.file_hashes import has_changed, hash_of_files, hash_of_texts, may_have_changed
-from trainables.contract.finder import MAIN, SourceLoader, is_installed, is_outside, top_name
+from trainables.contract.finder import MAIN, SourceLoader, is_outside
 from trainables.contract.import_anew import import_anew, modules_from
+from trainables.contract.used_code import is_in_users_file, is_old_copy, used_code
 from trainables.contract.user_modules import file_of, files_of, folder_of, named_modules
 
 MOST_IMPORTS = 5
@@ -82,11 +83,12 @@ def code_held(names: Iterable[str]) -> Iterator[None]:
 
 
 def _modules_of(module_name: str, class_name: str) -> list[str]:
-    """Return the user's modules with the code of a class: its own or, for a class in a notebook, those of its bases."""
+    """Return the user's modules with the code of a class: its own or, for a class in a notebook, those of its bases and
+    those that it uses."""
     if file_of(module_name) is not None:
         return [module_name] if is_outside(module_name) else []
     kind = getattr(sys.modules.get(module_name), class_name, None)
-    return list(dict.fromkeys(base.__module__ for base in _bases_in_files(kind)))
+    return list(dict.fromkeys([*(base.__module__ for base in _bases_in_files(kind)), *used_code(kind).modules]))
 
 
 def note_import(module_name: str, earlier: Collection[str]) -> None:
@@ -132,7 +134,7 @@ def make_present(module_name: str, class_name: str = "") -> None:
         if module_name == MAIN:
             _check_program()
         if file_of(module_name) is None:
-            _make_bases_present(getattr(module, class_name, None))
+            _make_used_present(getattr(module, class_name, None))
         elif module_name != MAIN:
             _make_present(module_name)
 
@@ -277,21 +279,18 @@ def _warn_of_doubtful(file: Path) -> None:
 
 def _bases_in_files(kind: object) -> list[type]:
     """Return the bases of a class that are in files of the user."""
-    return [
-        base
-        for base in (kind.__mro__ if isinstance(kind, type) else ())
-        if is_outside(base.__module__)
-        and top_name(base.__module__) not in (MAIN, *sys.stdlib_module_names)
-        and file_of(base.__module__) is not None
-        and not is_installed(Path(folder_of(base.__module__)))
-    ]
+    bases = kind.__mro__ if isinstance(kind, type) else ()
+    return [base for base in bases if is_in_users_file(base.__module__)]
 
 
-def _make_bases_present(kind: object) -> None:
-    """Raise ``ImportError`` if a class in a notebook has a base of an earlier import. The class keeps that base if the
-    module is imported again."""
-    bases = _bases_in_files(kind)
-    for module_name in dict.fromkeys(base.__module__ for base in bases):
+def _make_used_present(kind: object) -> None:
+    """Import the user's modules that a class in a notebook uses anew if they are old.
+
+    Raise ``ImportError`` if the class has a base of an earlier import, or uses a function or class of one. Cells keep
+    these if the module is imported again.
+    """
+    bases, used = _bases_in_files(kind), used_code(kind)
+    for module_name in dict.fromkeys([*(base.__module__ for base in bases), *used.modules]):
         _make_present(module_name, in_doubt=False)
     for base in bases:
         file = file_of(base.__module__)
@@ -301,6 +300,11 @@ def _make_bases_present(kind: object) -> None:
                 f"{file}, or what it imports, was imported again after {getattr(kind, '__name__', kind)} was made from "
                 f"it: import {base.__name__} again, and run the cell of the class again"
             )
+    if old := next(filter(is_old_copy, used.taken), None):
+        raise ImportError(
+            f"{file_of(old.__module__)} has changed since a cell imported {old.__name__} from it: import "
+            f"{old.__name__} again"
+        )
 
 
 def _is_replaced(base: type) -> bool:

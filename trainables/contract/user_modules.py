@@ -26,6 +26,10 @@ _named: dict[str, None] = {}
 """Modules that :func:`note_named` was told."""
 
 
+class TooManyModulesError(ImportError):
+    """A package has more than :data:`MOST_MODULES` modules."""
+
+
 def note_named(module_name: str) -> bool:
     """Note that a user has named a module, for a family or a probe. Return True the first time."""
     is_first = module_name not in _named
@@ -136,7 +140,7 @@ def own_modules(
         path: Folders that the other process has on Python's search path.
 
     Raises:
-        ImportError: A package has more than :data:`MOST_MODULES` modules.
+        TooManyModulesError: A package has too many modules.
     """
     root = folders[0]
     searched = dict.fromkeys(path)
@@ -227,7 +231,7 @@ def _is_outermost_with_file(package: str, named: _NamedModule) -> bool:
 
 
 def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]:
-    """Return all modules and packages below a package, by name. Raises ``ImportError`` if there are too many.
+    """Return all modules and packages below a package, by name. Raises :class:`TooManyModulesError`.
 
     Directories and files with a dot in their names are omitted, because Python cannot import them.
     """
@@ -251,7 +255,7 @@ def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]
             if name == "__init__" and outer != package:
                 found[outer] = _NamedModule(named.folder, module_file(named.folder, outer))
         if len(found) > MOST_MODULES:
-            raise ImportError(
+            raise TooManyModulesError(
                 f"the package {named.folder / package} has more than {MOST_MODULES:,} modules, which would all count "
                 "as code of the family: put the family into a package of its own"
             )

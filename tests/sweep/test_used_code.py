@@ -1,0 +1,182 @@
+"""A class in a notebook is trained and hashed with the code that it uses: files of the user, and other cells."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.cli.program import process
+from tests.sweep.boards import MODEL, SPACE
+from trainables.contract.present_code import make_present
+from trainables.contract.sources import source_hash
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+HELPER = "def rate():\n    return {value}\nRATE = {value}\nclass Net:\n    def rate(self):\n        return {value}\n"
+FILES = {
+    "a module": ("import helper", "helper.rate()", ""),
+    "a function": ("from helper import rate", "rate()", ""),
+    "a class": ("from helper import Net", "Net().rate()", ""),
+    "an object": ("from helper import Net\nnet = Net()", "net.rate()", ""),
+    "a method": ("import helper", "1", "own = helper.rate"),
+    "a partial function": ("import functools, helper\nown = functools.partial(helper.rate)", "own()", ""),
+    "functions in a dict": ("import helper\nRATES = {'a': [helper.rate]}", "RATES['a'][0]()", ""),
+    "functions in an attribute": ("import helper", "self.own['a'][0]()", "own = {'a': [helper.rate]}"),
+    "a class in an attribute": ("import helper", "self.own().rate()", "own = helper.Net"),
+    "a function of a class in the class": (
+        "import helper",
+        "self.Net().rate()",
+        "class Net:\n        def rate(self):\n            return helper.rate()",
+    ),
+    "an import in a function": ("", "self.load()", "def load(self):\n        import helper as h"),
+    "a name in a function": ("", "self.load()", "def load(self):\n        from helper import rate"),
+    "a module in a directory": ("import library.helper", "library.helper.rate()", ""),
+    "a module in a package": ("import package", "package.helper.rate()", ""),
+    "an imported name of a package": ("", "self.load()", "def load(self):\n        from package import helper"),
+    "a function of another cell": ("import helper\ndef other():\n    return helper.rate()", "other()", ""),
+    "a module of a module": ("import above", "above.rate()", ""),
+}
+"""For each way to use ``helper.py``: cells before that of the class, what its function returns, and another member."""
+
+
+def write_helpers(folder: Path, value: str) -> None:
+    for name in ("", "library/", "package/"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "helper.py").write_text(HELPER.format(value=value))
+    (folder / "package" / "__init__.py").write_text("from package import helper\n")
+    (folder / "above.py").write_text("from helper import rate\n")
+
+
+def in_notebook(folder: Path, *cells: str) -> str:
+    """Return what a notebook prints. Its source is kept as IPython does."""
+    program = f"""
+import linecache, sys
+sys.path.insert(0, {str(folder)!r})
+sys.dont_write_bytecode = True
+from trainables.contract.sources import source_hash
+from trainables.contract.present_code import make_present
+for number, cell in enumerate({cells!r}):
+    name = f"<cell {{number}}>"
+    linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
+    exec(compile(cell, name, "exec"), globals())
+"""
+    return process([sys.executable, "-c", program], cwd=folder).succeeded()
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_the_hash_of_a_class_in_a_notebook_covers_the_files_that_it_uses(way: str, workplace: Path) -> None:
+    """Also that of a notebook that starts after the change."""
+    first, value, member = FILES[way]
+    cell = f"class Board:\n    {member or 'pass'}\n    def train(self):\n        return {value}\n"
+    hash_it = "make_present('__main__', 'Board')\nprint(source_hash('__main__:Board'))"
+    write_helpers(workplace, "1")
+    before = in_notebook(workplace, first, cell, hash_it)
+    assert in_notebook(workplace, first, cell, "Board().train()", hash_it) == before
+    write_helpers(workplace, "22")
+    assert in_notebook(workplace, first, cell, hash_it) != before
+
+
+CELLS = {
+    "a function": ("def other():\n    return 1", "return 22", "other()"),
+    "a class": ("class Net:\n    def rate(self):\n        return 1", "return 22", "Net().rate()"),
+    "a base of a class": ("class Top:\n    rate = 'return 1'\nclass Net(Top): pass", "return 22", "Net.rate"),
+    "an object": ("class Net:\n    def rate(self):\n        return 1\nnet = Net()", "return 22", "net.rate()"),
+    "a decorated function": (
+        "import functools\n@functools.lru_cache\ndef other():\n    return 1",
+        "return 22",
+        "other()",
+    ),
+    "a function of a function": (
+        "def inner():\n    return 1\ndef other():\n    return inner()",
+        "return 22",
+        "other()",
+    ),
+    "a function in a list": ("others = [lambda: len('return 1')]", "return 22", "others[0]()"),
+    "a number": ("rate = len('return 1')", "return 22", "rate"),
+    "a dict": ("rates = {'a': [1.5, len('return 1')]}", "return 22", "rates['a']"),
+    "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
+}
+
+
+def hash_of_cells(first: str, cell: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    notebook = ModuleType("board_cells")
+    monkeypatch.setitem(sys.modules, "board_cells", notebook)
+    for number, text in enumerate((first, cell)):
+        name = f"<cell {time.monotonic_ns()} {number}>"
+        monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+        exec(compile(text, name, "exec"), vars(notebook))
+    return source_hash("board_cells:Board")
+
+
+@pytest.mark.parametrize("part", CELLS)
+def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, new, value = CELLS[part]
+    cell = f"class Board:\n    def train(self):\n        return {value}\n"
+    before = hash_of_cells(first, cell, monkeypatch)
+    assert hash_of_cells(f"unused = 5\n{first}", cell, monkeypatch) == before
+    assert hash_of_cells(first.replace("return 1", new), cell, monkeypatch) != before
+
+
+@pytest.mark.parametrize(
+    ("first", "value"),
+    [
+        ("unused = {}", "1"),
+        ("import numpy\ndata = numpy.full(3, {})", "data.sum()"),
+        ("data = [{}] * 2000", "len(data)"),
+        ("class Net:\n    pass\nnet = Net()\nnet.rate = {}", "net.rate"),
+    ],
+    ids=["unused", "array", "long list", "object"],
+)
+def test_data_of_other_cells_are_not_hashed(first: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = f"class Board:\n    def train(self):\n        return {value}\n"
+    hashes = {hash_of_cells(first.format(number), cell, monkeypatch) for number in (1, 2)}
+    assert len(hashes) == 1
+
+
+def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
+    assert hash_of_cells("count = 0", cell, monkeypatch) == hash_of_cells("count = 7", cell, monkeypatch)
+
+
+def test_a_class_in_a_notebook_that_uses_a_changed_file_trains_the_new_code_or_is_refused(workplace: Path) -> None:
+    """A module is imported anew, but a cell that imported a function from it must run again."""
+    family = MODEL.format(score="helper.rate() + rate() / 10", version=1, first="pass", imports="import helper")
+    (workplace / "board.yaml").write_text(SPACE.format(family="__main__:Board", mixes="checkers"))
+    write_helpers(workplace, ".5")
+    options = "engine='local', record='jsonl', quiet=True"
+    run = f"import orchestrator as o\nprint(*set(o.run('board.yaml', {options}).runs['accuracy']))"
+    tried = "try:\n" + "".join(f"    {line}\n" for line in run.splitlines()) + "except Exception as e:\n    print(e)"
+    change = f"import pathlib; pathlib.Path('helper.py').write_text({HELPER.format(value='.75')!r})"
+    again = "from helper import rate"
+    fresh = run.replace("quiet=True", "quiet=True, fresh=True")
+    shown = in_notebook(workplace, again, family, run, change, tried, again, tried, fresh).splitlines()
+    assert shown[0] == "0.55"
+    assert shown[1].endswith(
+        f"{workplace / 'helper.py'} has changed since a cell imported rate from it: import rate again"
+    )
+    assert "the code of __main__:Board has changed" in shown[2]
+    assert shown[-1] == "0.825"
+
+
+def test_a_function_that_a_tool_has_reloaded_in_place_is_not_refused(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IPython's autoreload gives old functions their new code."""
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    helper = workplace / "reloaded_in_place.py"
+    helper.write_text(HELPER.format(value="1"))
+    cell = "class Board:\n    def train(self):\n        return rate()\n"
+    before = hash_of_cells("from reloaded_in_place import rate", cell, monkeypatch)
+    helper.write_text(HELPER.format(value="22"))
+    module = importlib.reload(sys.modules["reloaded_in_place"])
+    sys.modules["board_cells"].rate.__code__ = module.rate.__code__
+    make_present("board_cells", "Board")
+    assert source_hash("board_cells:Board") != before

@@ -1,0 +1,183 @@
+"""Texts that define functions, classes and values in memory: equal texts in two processes mean equal code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial, partialmethod
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from trainables.contract.finder import is_outside
+from trainables.contract.user_modules import file_of
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+"""Types of values whose text is their value."""
+WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
+"""Attributes of a property or a decorated function with what it wraps."""
+MOST_WRAPPED = 3
+"""Maximum number of wrappers around a function that are looked into."""
+ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
+"""Pattern of an address in memory, in the text of an object that has no text of its own."""
+
+
+def code_parts(kind: type) -> Iterator[str]:
+    """Yield the texts of the functions of a class, without values that they or the class hold."""
+    for name, function in sorted(functions_of(kind)):
+        yield f"{name}: {' '.join(code_text(function.__code__))}"
+
+
+def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
+    """Yield the texts that define a class: the source of each function, the source around it, and what it holds now.
+
+    Functions are those that the class has now, which may not be those of its source. For ``around``, see
+    :func:`value_text`.
+    """
+    functions = dict(functions_of(kind))
+    texts = [source_of(function) for function in functions.values()]
+    texts += filter(None, map(partial(_source_around, kind), functions.values()))
+    yield from dict.fromkeys(texts)
+    for name, function in sorted(functions.items()):
+        yield f"{name}: {bound_text(function, around)}"
+    yield from _attributes_of(kind, around)
+
+
+def loaded_parts(kind: type) -> Iterator[str]:
+    """Yield the texts that define a class as it was imported. Its file may have changed since."""
+    for name, function in sorted(functions_of(kind)):
+        yield f"{name}: {value_text(function)}"
+    yield from _attributes_of(kind)
+
+
+def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
+    for name, value in sorted(vars(kind).items()):
+        is_special = name.startswith("__") and name.endswith("__")
+        if not is_special and not inspect.isfunction(value) and (text := value_text(value, around)):
+            yield f"{name} = {text}"
+
+
+def functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions of a class by name, also those of properties and of class and static methods."""
+    for name, value in vars(kind).items():
+        for number, function in enumerate(unwrapped(value)):
+            if inspect.isfunction(function):
+                yield f"{name} {number}", function
+
+
+def unwrapped(value: object, depth: int = 0) -> Iterator[object]:
+    """Yield a value and what it wraps, such as the function of a cached property."""
+    yield value
+    for part in WRAPPED if depth < MOST_WRAPPED else ():
+        if (inner := getattr(value, part, None)) is not None:
+            yield from unwrapped(inner, depth + 1)
+
+
+def source_of(function: FunctionType) -> str:
+    """Return the source of a function. If it is unknown, or in a file that may have changed since the function was
+    imported, return its compiled code as text."""
+    try:
+        if os.path.isfile(function.__code__.co_filename):
+            return "\n".join(code_text(function.__code__))
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return "\n".join(code_text(function.__code__))
+
+
+def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
+    """Return the values that a function holds: its defaults, and variables of the functions around it."""
+    values: list[object] = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # A variable without a value.
+            values.append(cell.cell_contents)
+    return value_text([value for value in values if not isinstance(value, type)], around)
+
+
+def code_text(code: CodeType) -> Iterator[str]:
+    """Yield the texts that define compiled code and the functions in it."""
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_text(constant)
+        else:
+            yield value_text(constant)
+
+
+def value_text(value: object, around: tuple[int, ...] = ()) -> str:
+    """Return a value as text. Return an empty string for an object whose text would differ between processes.
+
+    ``around`` are the identities of the values that contain it, because a function or list can contain itself.
+    """
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if id(value) in around:
+        return "..."
+    text_of = partial(value_text, around=(*around, id(value)))
+    if inspect.isfunction(value):
+        return f"{' '.join(code_text(value.__code__))} {bound_text(value, (*around, id(value)))}"
+    if isinstance(value, partialmethod | partial):
+        return f"partial {text_of([value.func, value.args, value.keywords])}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(text_of, value)))}}}"
+    if isinstance(value, tuple | list | deque):
+        return f"({', '.join(map(text_of, value))})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, np.ndarray):
+        content = text_of(value.tolist()) if value.dtype.hasobject else value.tobytes().hex()
+        return f"{value.dtype} {value.shape} {content}"
+    if isinstance(value, type) and is_outside(value.__module__) and file_of(value.__module__) is None:
+        own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
+        return f"class {' '.join(part for kind in own for part in parts_of_class(kind, (*around, id(value))))}"
+    text = _tensor_text(value) or repr(value)
+    return "" if ADDRESS.search(text) else text
+
+
+def _tensor_text(value: Any) -> str:
+    """Return a tensor as text, because its ``repr`` rounds its values. Return an empty string for another object, for a
+    tensor on the device ``meta``, which has no values, and for tensors of classes of other libraries."""
+    torch = sys.modules.get("torch")  # Not imported, because a class without tensors does not need it.
+    if torch is None or not isinstance(value, torch.Tensor) or value.is_meta:
+        return ""
+    if value.is_nested:
+        return f"nested {' '.join(map(_tensor_text, value.unbind()))}"
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return ""
+    value = value.detach().cpu()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.layout is torch.strided:
+        plain = value.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+        content = plain.numpy().tobytes().hex()
+    elif value.is_mkldnn:
+        content = _tensor_text(value.to_dense())
+    else:
+        entries = value.to_sparse_coo().coalesce()
+        content = f"{_tensor_text(entries.indices())} {_tensor_text(entries.values())}"
+    return f"{value.dtype} {value.layout} {tuple(value.shape)} {content}"
+
+
+def _source_around(kind: type, method: FunctionType) -> str:
+    """Return the source of a class around one of its methods. Return an empty string if the source is unknown or the
+    method is from elsewhere.
+
+    The standard library finds the source of a class only in the file of a module, so search around a method.
+    """
+    try:
+        lines, row = inspect.findsource(method)
+        tree = ast.parse("".join(lines))
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    for node in classes:
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        if first <= row < (node.end_lineno or 0):
+            return "".join(lines[first - 1 : node.end_lineno])
+    return ""
