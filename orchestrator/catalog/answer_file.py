@@ -111,7 +111,11 @@ class Claims(BaseModel):
 
 
 class AnswerFile(BaseModel):
-    """Content of a file. ``program`` is the version that wrote it, and ``device`` the device that trained the runs."""
+    """Content of a file. ``program`` is the version that wrote it, and ``device`` the device that trained the runs.
+
+    ``imported`` is true if the whole sweep came with an archive, and ``imported_runs`` counts such runs, including
+    tuning runs. A file without them is of a sweep without imports, or of an earlier version.
+    """
 
     model_config = STRICT
 
@@ -119,6 +123,8 @@ class AnswerFile(BaseModel):
     layout: Literal[1]
     program: str
     sweep: str
+    imported: bool = False
+    imported_runs: int = Field(default=0, ge=0, le=10**9)
     device: Literal["cpu", "cuda"]
     versions: dict[str, str]
     space: dict[str, Any]
@@ -182,11 +188,14 @@ def answer_text(stored: StoredSweep) -> str:
         for run in stored.runs
         if run.config.label in spec.mix_named  # Earlier phases are not part of the answer.
     ]
+    # Left out if nothing was imported, so that earlier versions can read the file.
+    imports = {"imported": stored.is_imported, "imported_runs": stored.imported_runs} if stored.origin else {}
     content = {
         "kind": FILE_KIND,
         "layout": ANSWER_LAYOUT,
         "program": version(DISTRIBUTION),
         "sweep": stored.record_id,
+        **imports,
         "device": spec.resources.device,
         "versions": stored.sweep.environment.get("versions", {}),
         "space": space,

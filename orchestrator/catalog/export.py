@@ -33,6 +33,8 @@
     ``p_above``, ``p_below``: probabilities that the transition is above or below the sizes tested
     ``tested_from``, ``tested_to``: the smallest and the largest size tested
     ``runs``, ``diverged``, ``failed``: numbers of runs
+    ``imported_runs``: the number of the mix's runs that came with archives, if the whole sweep did not (then ``sweep``
+        ends in ``(imported)``)
     ``words``: the transition in words
     ``asymptote``: the mean accuracy that large models reach
     ``p_levels_off``: the probability that the asymptote is below .9
@@ -115,7 +117,11 @@ def transitions_frame(stored: StoredSweep | PooledSweeps) -> pd.DataFrame:
 
     spec = stored.spec
     about = {"sweep": stored.record_id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
-    values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
+    imported = Counter(run.request.mix for run in stored.runs if run.is_imported and run.counts_for_answer)
+    values = [
+        {**about, "size_axis": spec.size_axis, **row.columns(), "imported_runs": imported[row.mix]}
+        for row in rows(stored.answer)
+    ]
     starts = ("transition", "low", "high", "asymptote", "p_", "synergy", "evidence", "at_least")
     numbers = [name for name in values[0] if name.startswith(starts)]
     types: dict[str, Any] = dict.fromkeys(numbers, float)

@@ -27,13 +27,14 @@ from orchestrator.home.run_files import read_weights as weights_of
 from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.sentences.next_step import NextStep, command_of
+from orchestrator.report.sentences.origin import imported_text, origin_text
 from orchestrator.space.runs import Run, RunInTraining
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.did_you_mean import did_you_mean
 from orchestrator.system.errors import UserError
 from orchestrator.system.machine_errors import is_damage
 from orchestrator.system.reading_time import reading_limited
-from orchestrator.system.text import counted, first_of
+from orchestrator.system.text import first_of
 from orchestrator.transition.evidence import Block
 from trainables.base import Status
 
@@ -123,19 +124,6 @@ def in_training(sweep: Sweep, ended: Collection[str], warn: Callable[[str], obje
             key = family.key(config)
             unfinished[key] = RunInTraining(request, config, key, curves.get(key, ()))
     return tuple(run for run in unfinished.values() if run.key not in ended)
-
-
-def origin_text(state: str, is_imported: bool, imported_runs: int) -> str:
-    """Return a sweep's state, and whether the sweep or some of its runs were imported from an archive."""
-    imported = imported_text(is_imported, imported_runs)
-    return ", ".join(filter(None, (imported, state) if is_imported else (state, imported)))
-
-
-def imported_text(is_imported: bool, imported_runs: int) -> str:
-    """Return ``imported`` for an imported sweep, ``16 runs imported`` for one with such runs, or an empty string."""
-    if is_imported:
-        return "imported"
-    return f"{counted(imported_runs, 'run')} imported" if imported_runs else ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from orchestrator.catalog.reading import StoredSweep, origin_text
+from orchestrator.catalog.reading import StoredSweep
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.jobs.state import State
 from orchestrator.report.answer import Answer
@@ -19,6 +19,7 @@ from orchestrator.report.sentences.changes import changed_text
 from orchestrator.report.sentences.costs import cost
 from orchestrator.report.sentences.explanation import Paragraph, how_sure
 from orchestrator.report.sentences.findings import evidence_text
+from orchestrator.report.sentences.origin import origin_text
 from orchestrator.report.sentences.transitions import verdict_line, verdict_lines
 from orchestrator.report.side_by_side import finding
 from trainables.base import RunConfig

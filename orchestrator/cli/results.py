@@ -45,6 +45,7 @@ from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.sentences.explanation import explain
 from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.origin import origin_line
 from orchestrator.report.side_by_side import can_scale, scaling_text
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs, say_unknown_files
@@ -125,9 +126,7 @@ def explain_command(sweep: NewestSweep = None, home: HomeOption = HOME) -> None:
     """
     stored = open_sweep(sweep, open_home(home))
     console = wide_console()
-    some = f", {counted(stored.imported_runs, 'run')} imported" if stored.imported_runs else ""
-    origin = ", imported" if stored.is_imported else some
-    console.print(Text(f"Sweep {stored.id}{origin}", style="bold"))
+    console.print(Text(", ".join(filter(None, (f"Sweep {stored.id}", stored.origin))), style="bold"))
     for paragraph in explain(stored.spec, stored.answer, stored.state.value, stored.failure):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
@@ -174,7 +173,7 @@ def figure_command(
     path = output or stored.sweep.files.directory / "figure.pdf"
     write = write_whole if output else replace_whole
     echo(f"figure  {style.save(comparisons.main_figure(stored.answer, width_in=width), path, write)}")
-    echo(f"\n{comparisons.caption(stored.sweep, stored.answer)}")
+    echo(f"\n{comparisons.caption(stored.sweep, stored.answer, stored.imported_runs)}")
 
 
 def _check_picture(output: Path | None) -> None:
@@ -300,6 +299,8 @@ def verify_command(
     checked = check(given, allowed)
     wide_console().print(render(checked.answer))
     echo("")
+    if origin := origin_line(given.imported, given.imported_runs):
+        echo(origin)
     differences = [*checked.differences, *(_retrain(checked, retrain, seed, space) if retrain else ())]
     for difference in differences:
         echo(f"differs {difference}")

@@ -27,6 +27,7 @@ from orchestrator.report.drawing import try_to_draw
 from orchestrator.report.probe_findings import probe_notes
 from orchestrator.report.sentences.costs import found_runs
 from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.origin import origin_line
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run
@@ -71,9 +72,11 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
     if drive.view.named:
         drive.view.console.print(Text(f"\n{sweep.spec.title}: {sweep.spec.question}", style="bold"))
     print_answer(result, drive.view.console)
-    replace_whole(sweep.files.directory / ANSWER_FILE, answer_table.plain(result))
+    trials = () if sweep.spec.tune is None else recall_sweep(sweep).trials
+    origin = origin_line(sweep.files.is_imported, sum(run.is_imported for run in (*runs, *trials)))
+    replace_whole(sweep.files.directory / ANSWER_FILE, "\n".join(filter(None, (answer_table.plain(result), origin))))
     # Recorded again, now with the files. The first record comes before drawing, which may be interrupted.
-    if files := draw(sweep, result, runs):
+    if files := draw(sweep, result, runs, trials):
         record.end(result, State.FINISHED, files)
     clear_checkpoints(plan)
     for line in remarks(sweep, result, runs, options, plan.searcher):
@@ -171,7 +174,7 @@ def _close(recorder: Recorder, options: RunOptions, timeout_s: float) -> str:
     return f"; {counted(missing, 'record')} not in {RECORDS[options.record]} yet; add with `{options.sync_line}`"
 
 
-def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
+def draw(sweep: Sweep, result: Answer, runs: Sequence[Run], trials: Sequence[Run]) -> list[Path]:
     """Write the figure and report of an answered sweep to its directory. Return the paths of the written files."""
     directory = sweep.files.directory
 
@@ -184,7 +187,6 @@ def draw(sweep: Sweep, result: Answer, runs: Sequence[Run]) -> list[Path]:
     def report() -> list[Path]:
         from orchestrator.report.page.report import page
 
-        trials = () if sweep.spec.tune is None else recall_sweep(sweep).trials
         replace_whole(directory / REPORT_FILE, page(sweep, State.FINISHED.value, result, runs, trials=trials))
         return [directory / REPORT_FILE]
 

@@ -29,7 +29,7 @@ TRANSITIONS = (
     *("decided", "claim", "claim_from", "claim_to"),
     *("evidence", "evidence_highest", "at_least", "at_least_core", "pairs"),
     *("synergy", "synergy_low", "synergy_high"),
-    *("words", "asymptote", "p_levels_off"),
+    *("words", "asymptote", "p_levels_off", "imported_runs"),
 )
 """Column names that notebooks depend on."""
 

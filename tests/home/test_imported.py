@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -465,6 +466,46 @@ def test_a_sweep_with_runs_of_an_archive_says_so_wherever_it_is_shown(
     assert f"{own}: finished, {words}, " in repr(o.load(own, home.root))
     run("report", *place).succeeded()
     assert f"finished, {count} runs imported" in (home.sweep(own).directory / "report.html").read_text()
+
+
+def test_what_a_sweep_with_runs_of_an_archive_passes_on_says_so(tmp_path: Path, run: Program) -> None:
+    """Readers of these files and captions have neither the home nor the archive."""
+    home, wanted = Home(tmp_path / "home"), spec()
+    file, keys = forged(tmp_path, "other-20260101-000000-0000", wanted)
+    write_sweep(home, wanted, runs=[one for one in runs_of(wanted) if one.label == "add"])
+    import_home(home, file, pytest.fail)
+    run_here(wanted, home.root)
+    own = home.sweep_ids()[0]
+    count = sum(origin.endswith("(imported)") for origin in origins(home, own).values())
+    assert 0 < count < len(keys)
+    caption = run("figure", own, "--home", home.root).succeeded()
+    assert caption.endswith(f" Sweep {own}, {count} runs imported.\n")
+    stored = (home.sweep(own).directory / ANSWER_FILE).read_text()
+    assert stored.endswith(f"\norigin  {count} runs imported")
+    [answer_file] = o.load(own, home.root).export(tmp_path / "answer.json")
+    written = json.loads(answer_file.read_text())
+    assert (written["imported"], written["imported_runs"]) == (False, count)
+    space = tmp_path / "space.yaml"
+    space.write_text(wanted.to_yaml())
+    checked = run("verify", answer_file, "--space", space).succeeded()
+    assert f"\norigin  {count} runs imported\nagrees  " in checked
+    run("export", own, "--output", tmp_path / "tables", "--home", home.root).succeeded()
+    with (tmp_path / "tables" / "transitions.csv").open() as table:
+        imported = {row["mix"]: int(row["imported_runs"]) for row in csv.DictReader(table)}
+    assert imported == {"add": 0, "add+prod": count}
+
+
+def test_the_answer_of_an_imported_sweep_says_so_in_its_file(tmp_path: Path, run: Program) -> None:
+    home = Home(tmp_path / "home")
+    theirs, own = brought(tmp_path, home, spec()), write_sweep(home, spec(seed=100)).id
+    written = {sweep: o.load(sweep, home.root).export(tmp_path / f"{sweep}.json")[0] for sweep in (theirs, own)}
+    assert json.loads(written[theirs].read_text())["imported"] is True
+    assert "imported" not in written[own].read_text()
+    space = tmp_path / "space.yaml"
+    space.write_text(spec().to_yaml())
+    assert "\norigin  imported\nagrees  " in run("verify", written[theirs], "--space", space).succeeded()
+    assert "origin" not in run("verify", written[own], "--space", space).succeeded()
+    assert run("figure", theirs, "--home", home.root).succeeded().endswith(f" Sweep {theirs} (imported).\n")
 
 
 def test_a_sweep_that_was_tuned_by_runs_of_an_archive_says_so(tmp_path: Path, run: Program) -> None:

@@ -15,6 +15,7 @@ from orchestrator.report.figures import style
 from orchestrator.report.figures.transitions import bar_of, draw_bar, styles_of, transitions_figure
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.sentences.findings import compared_text
+from orchestrator.report.sentences.origin import imported_text
 from orchestrator.report.side_by_side import LabeledAnswer, finding, recipes_of
 from orchestrator.system.errors import UserError
 from orchestrator.system.text import counted, exact
@@ -49,8 +50,8 @@ def main_figure(answer: Answer, title: str = "", width_in: float = style.WIDTH_I
     return forest_figure(recipes_of(answer), title, width_in)
 
 
-def caption(sweep: Sweep, answer: Answer) -> str:
-    """Return a caption with everything needed to read the figure on its own."""
+def caption(sweep: Sweep, answer: Answer, imported_runs: int = 0) -> str:
+    """Return a caption with everything needed to read the figure on its own, also the number of imported runs."""
     runs = counted(answer.runs, "run")
     words = answer.words
     bars = f"transitions, at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals"
@@ -61,7 +62,10 @@ def caption(sweep: Sweep, answer: Answer) -> str:
         curves = f"Curves: posterior median of mean {words.score} with its {CONFIDENCE:.0%} band."
         points = f"{score[:1].upper()}{score[1:]} against {answer.size_axis}; a point for each of {runs}."
         drawn = f"{points} {curves} Below: {bars} and posteriors."
-    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} Sweep {sweep.record_id}."
+    # The name of an imported sweep already says that it was imported.
+    imported = "" if sweep.files.is_imported else imported_text(False, imported_runs)
+    source = ", ".join(filter(None, (f"Sweep {sweep.record_id}", imported)))
+    return f"{sweep.spec.question} {drawn} {' '.join(finding(answer))} {source}."
 
 
 @style.own_style()

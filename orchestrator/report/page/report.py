@@ -26,6 +26,7 @@ from orchestrator.report.sentences.changes import changed_text
 from orchestrator.report.sentences.costs import cost
 from orchestrator.report.sentences.explanation import WAITING, all_caveats, how_sure, next_paragraph
 from orchestrator.report.sentences.next_step import command_of, next_step
+from orchestrator.report.sentences.origin import origin_text
 from orchestrator.report.sentences.question import asked
 from orchestrator.report.sentences.transitions import verdict_lines
 from orchestrator.report.side_by_side import finding
@@ -75,7 +76,7 @@ def page(
         spec=spec,
         state=state,
         failure=failure,
-        imported_runs=sum(run.is_imported for run in (*runs, *trials)),
+        state_text=origin_text(state, sweep.files.is_imported, sum(run.is_imported for run in (*runs, *trials))),
         changes=changed_text(spec),
         begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=index,
