@@ -19,10 +19,16 @@ T = TypeVar("T")
 
 
 class ForeignTime:
-    """Reads sweeps until those of others have taken too long. This user's own sweeps are all read."""
+    """Reads sweeps until those of others have taken too long. This user's own sweeps are all read.
 
-    def __init__(self, home: Home) -> None:
+    Args:
+        home: The home.
+        remedy: What to do about a sweep that was not read. By default, the command that reads it alone.
+    """
+
+    def __init__(self, home: Home, remedy: str = "") -> None:
         self._home = home
+        self._remedy = remedy
         self._is_foreign = is_foreign(home.root)
         self._spent_s = 0.0
 
@@ -34,7 +40,7 @@ class ForeignTime:
             return read()
         if self._spent_s > LONGEST_S:
             why = f"it was not read, because sweeps of others before it took more than {LONGEST_S:g} s"
-            return UnreadableError(files, why, f"`status {sweep_id}` reads it")
+            return UnreadableError(files, why, self._remedy or f"`status {sweep_id}` reads it")
         started = time.monotonic()
         try:
             return read()

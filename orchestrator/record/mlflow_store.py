@@ -27,6 +27,7 @@ from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, write_whole
 from orchestrator.system.permissions import foreign_link_text, sharing_text
+from orchestrator.system.reading_time import TooSlowError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -293,7 +294,7 @@ def store_errors(store: Store) -> Iterator[None]:
     """Turn errors of MLflow, databases and object stores into :class:`StoreError`, without passwords."""
     try:
         yield
-    except StoreError:
+    except (StoreError, TooSlowError):
         raise
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]

@@ -12,6 +12,7 @@ from orchestrator.record.content import answer_content, run_content, sweep_conte
 from orchestrator.record.tracker import Content, Tracker
 from orchestrator.report.answer import Answer
 from orchestrator.space.runs import Run
+from orchestrator.system.reading_time import check_reading_time
 
 Put = Callable[[Callable[[Tracker], None]], None]
 """Calls a function with a tracker, at once or later in another thread."""
@@ -43,11 +44,16 @@ class SweepRecords:
         """Record the answer, and replace an earlier answer."""
         self._put(lambda tracker: self._keep_answer(tracker, answer, state, files))
 
+    def cut_off(self, answer: Answer, state: State) -> None:
+        """Record the answer only, after other records of the sweep took too long, so that it does not seem to run."""
+        self._put(lambda tracker: self._keep_end(tracker, answer, state))
+
     def _record(self) -> Content:
         self._own = self._own or sweep_content(self._sweep)
         return self._own
 
     def _keep_run(self, tracker: Tracker, run: Run) -> None:
+        check_reading_time()
         sweep = self._sweep
         # Runs may be passed in any order, and times may have different offsets from UTC.
         self._ended = max(self._ended or sweep.created, run.at or sweep.created, key=datetime.fromisoformat)
@@ -60,6 +66,11 @@ class SweepRecords:
     def _keep_answer(self, tracker: Tracker, answer: Answer, state: State, files: Sequence[Path]) -> None:
         ended = self._ended or self._sweep.created
         for mix in answer.mixes:
+            check_reading_time()
             if mix.runs:
                 tracker.keep(self._record(), transition_content(self._sweep, answer, mix, ended))
+        self._keep_end(tracker, answer, state, files)
+
+    def _keep_end(self, tracker: Tracker, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        ended = self._ended or self._sweep.created
         tracker.end(self._record(), answer_content(self._sweep, answer, state, ended, files), state)

@@ -11,9 +11,8 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.history.foreign_time import ForeignTime
-from orchestrator.history.journal import Memory
 from orchestrator.history.known_runs import recall_sweep
-from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, Sweep, UnreadableError, load_sweep
+from orchestrator.history.sweeps import FIGURE_FILE, REPORT_FILE, UnreadableError, load_sweep
 from orchestrator.home.directories import DATABASE, LINES, Home
 from orchestrator.home.ownership import check_own, is_of_others
 from orchestrator.record.choice import opener
@@ -28,11 +27,11 @@ from orchestrator.record.mlflow_store import (
 )
 from orchestrator.record.sweep_records import SweepRecords
 from orchestrator.record.tracker import StoreError, Tracker
-from orchestrator.report.answer import Answer, answer
+from orchestrator.report.answer import answer
 from orchestrator.system.environment import temporary_directory
 from orchestrator.system.errors import SweepError, UserError
 from orchestrator.system.files import is_file
-from orchestrator.system.reading_time import reading_limited
+from orchestrator.system.reading_time import TooSlowError, reading_limited
 from orchestrator.system.text import counted
 
 FORMER_STORE_PREFIX = "former-store-"
@@ -49,7 +48,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     tracker = opener(record, home.root)()
     shown = choose_store(home.root).shown if record == "mlflow" else home.root / LINES
     troubles = []
-    limit = ForeignTime(home)
+    limit = ForeignTime(home, remedy="Repeat `sync` to record it")
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
             console.out(f"{sweep_id} is running, so its own process records it", highlight=False)
@@ -57,10 +56,9 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
         try:
             # Under the sweep's lock, so that no driver starts and records it at the same time.
             with home.sweep(sweep_id).driving():
-                read = limit.read(sweep_id, partial(_read, home, sweep_id))
-                if isinstance(read, UnreadableError):
-                    raise read
-                count = _replay(*read, tracker, console)
+                count = limit.read(sweep_id, partial(_record, home, sweep_id, tracker, console))
+                if isinstance(count, UnreadableError):
+                    raise count
         except UnreadableError as error:
             troubles.append(str(error))
             continue
@@ -107,27 +105,33 @@ def _home(root: Path) -> Home:
     return home
 
 
-def _read(home: Home, sweep_id: str) -> tuple[Sweep, Memory, Answer]:
-    """Return a sweep with its runs and its answer. Raises :class:`UnreadableError`."""
+def _record(home: Home, sweep_id: str, tracker: Tracker, console: Console) -> int:
+    """Pass a sweep's whole journal to the tracker, and return the number of its runs.
+
+    Raises:
+        UnreadableError: If the sweep cannot be read.
+        TooSlowError: If it is a sweep of others, and reading or recording it takes too long.
+    """
     sweep = load_sweep(home, sweep_id)
-    with reading_limited(is_of_others(sweep.files)):
+    is_foreign = is_of_others(sweep.files)
+    with reading_limited(is_foreign):
         memory = recall_sweep(sweep)
-        answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks, is_foreign=is_of_others(sweep.files))
-        return sweep, memory, answered
-
-
-def _replay(sweep: Sweep, memory: Memory, answered: Answer, tracker: Tracker, console: Console) -> int:
-    """Pass a sweep's whole journal to the tracker, and return the number of its runs."""
+        answered = answer(sweep.spec, memory.ended, memory.stopped, memory.blocks, is_foreign=is_foreign)
     for damage in memory.damaged:
         console.out(damage, highlight=False)
     records = SweepRecords(sweep, lambda call: call(tracker))
     records.begin()
-    for run in memory.ended:
-        records.run_ended(run)
     directory = sweep.files.directory
     files = [*sorted(directory.glob(f"{Path(FIGURE_FILE).stem}.*")), *directory.glob(REPORT_FILE)]
     files = [path for path in files if is_file(path)]  # A link would copy its target into the record.
-    records.end(answered, memory.state, files)
+    try:
+        with reading_limited(is_foreign):
+            for run in memory.ended:
+                records.run_ended(run)
+            records.end(answered, memory.state, files)
+    except TooSlowError:
+        records.cut_off(answered, memory.state)
+        raise
     return len(memory.ended)
 
 

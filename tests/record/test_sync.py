@@ -8,9 +8,12 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlflow
@@ -18,6 +21,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from orchestrator.history import foreign_time
 from orchestrator.history.export_archive import export_home
 from orchestrator.history.import_archive import import_home
 from orchestrator.home.directories import DATABASE, Home
@@ -30,13 +34,15 @@ from orchestrator.record.tracker import Content, StoreError
 from orchestrator.sweep import answering
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.sweep.several_sweeps import run_sweep
+from orchestrator.system import reading_time
 from orchestrator.system.errors import UserError
-from tests.catalog.fabricated import runs_of, write_sweep
+from tests.catalog.fabricated import outcome_of, runs_of, write_sweep
 from tests.cli.program import Program, command, separate
 from tests.copies import own_copy
 from tests.record.hostile_database import leave_journal
 from tests.record.servers import free_port
 from tests.sweep.sweeps import interrupt_after, quiet, spec
+from trainables.base import Evaluation
 
 SIZES = [16, 64]
 PARENT = "mlflow.parentRunId"
@@ -170,6 +176,48 @@ def test_a_sweep_that_cannot_be_recorded_does_not_stop_the_others(
     recorded = {name.split()[0] for name in everything(tmp_path)}
     assert {good.id, newer.id} <= recorded
     assert bad.id not in recorded
+
+
+@pytest.mark.parametrize("points", [1, 2000], ids=["many runs", "long curves"])
+def test_a_sweep_of_others_that_takes_long_to_record_does_not_stop_the_others(
+    points: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small archive may contain learning curves with a million values."""
+    home, wanted = Home(tmp_path), spec(mixes=["add"], sizes=[16, 32, 64, 96], seeds=1)
+    ended = [outcome_of(config) for config in runs_of(wanted)]
+    long = {
+        place: replace(one, curve=tuple(Evaluation(step, 1.0, one.accuracy) for step in range(1, points + 1)))
+        for place, one in enumerate(ended)
+    }
+    later, slow, own = (write_sweep(home, wanted, outcomes=long) for _ in range(3))
+    for sweep in (later, slow):
+        sweep.files.imported.touch()
+    for age, sweep in enumerate((own, slow, later)):
+        os.utime(sweep.files.journal, (time.time() - age, time.time() - age))
+    passed_s, log_batch = 0.0, MlflowClient.log_batch
+
+    def log_slowly(*arguments: Any, **named: Any) -> Any:
+        nonlocal passed_s
+        passed_s += 25.0
+        return log_batch(*arguments, **named)
+
+    clock = SimpleNamespace(monotonic=lambda: passed_s)
+    monkeypatch.setattr(MlflowClient, "log_batch", log_slowly)
+    for module in (reading_time, foreign_time):
+        monkeypatch.setattr(module, "time", clock)
+    synced = command("sync", "--home", tmp_path)
+    assert (synced.code, synced.out) == (1, f"{own.id}: 4 runs in sqlite:///{tmp_path / DATABASE}\n")
+    told = " ".join(synced.err.split())
+    assert "2 of 3 sweeps cannot be recorded" in told
+    assert f"{slow.id} (imported) cannot be read: reading what others may have written took more than 60 s." in told
+    before = "it was not read, because sweeps of others before it took more than 20 s. Repeat `sync` to record it"
+    assert f"{later.id} (imported) cannot be read: {before}" in told
+    content = {name: record["info"][1] for name, record in everything(tmp_path).items() if name != "logistic"}
+    assert sum(name.startswith(f"{own.id} run ") for name in content) == 4
+    states = [state for name, state in content.items() if name.startswith(f"{slow.id} (imported) run ")]
+    assert states == (["FINISHED"] * 3 if points == 1 else ["RUNNING"])
+    assert content[f"{slow.id} (imported) sweep "] == "FINISHED"
+    assert not any(name.startswith(later.id) for name in content)
 
 
 def test_a_database_with_another_name_is_not_written(swept: Path, tmp_path: Path) -> None:
