@@ -39,7 +39,7 @@ from orchestrator.record.names_and_values import mlflow_name
 from orchestrator.record.tracker import Content, StoreError, Tracker
 from orchestrator.report.drawing import try_to_draw
 from orchestrator.system.environment import temporary_directory
-from orchestrator.system.files import remove_tree
+from orchestrator.system.files import files_below, opened_parent, remove_tree
 from orchestrator.system.reading_time import check_reading_time
 from trainables.base import Status
 
@@ -252,15 +252,13 @@ def delete_record(store: Store, experiment: str, sweep_id: str) -> int:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy files into a directory of artifacts. Do not write through links there."""
-    for path in sorted(source.rglob("*")):
+    for path in files_below(source):
         inner = path.relative_to(source)
         own_directory(target, *inner.parts[:-1])
-        if path.is_dir():
-            (target / inner).mkdir(parents=True, exist_ok=True)
-        else:
-            target.mkdir(parents=True, exist_ok=True)
-            with path.open("rb") as content, open(own_file(target / inner), "wb", opener=open_plain) as copy:
-                shutil.copyfileobj(content, copy)
+        with opened_parent(target / inner, make=True):  # Others may exchange a directory of a shared store for a link.
+            pass
+        with path.open("rb") as content, open(own_file(target / inner), "wb", opener=open_plain) as copy:
+            shutil.copyfileobj(content, copy)
 
 
 def _identity(tags: Mapping[str, str]) -> tuple[str, str]:

@@ -254,6 +254,22 @@ def test_nothing_is_written_through_a_directory_that_somebody_else_exchanged(nam
 
 
 @as_root
+@pytest.mark.parametrize("folder", ["artifacts", "artifacts/logistic"])
+def test_no_directory_of_a_record_is_made_through_a_link_of_somebody_else(folder: str, tmp_path: Path) -> None:
+    """Others can exchange directories of a store that they share."""
+    drawn, private, record = tmp_path / "drawn", tmp_path / "private", Path("artifacts/logistic/run/artifacts")
+    (drawn / "probes").mkdir(parents=True)
+    (drawn / "probes" / "bars.npz").write_text("array")
+    private.mkdir()
+    _of_somebody_else(tmp_path / "store" / folder, private)
+    with pytest.raises(OSError, match="The path has a link of another user"):
+        mlflow_tracker._copy(drawn, tmp_path / "store" / record)
+    assert list(private.iterdir()) == []
+    mlflow_tracker._copy(drawn, tmp_path / "own" / record)
+    assert (tmp_path / "own" / record / "probes" / "bars.npz").read_text() == "array"
+
+
+@as_root
 @pytest.mark.parametrize("name", REMOVERS)
 def test_nothing_is_removed_through_a_directory_that_somebody_else_exchanged(name: str, tmp_path: Path) -> None:
     """It may lead to a sweep of this user that has checkpoints."""
