@@ -80,11 +80,28 @@ def files_below(directory: Path) -> list[Path]:
 
 @contextmanager
 def opened_directory(path: Path | str, dir_fd: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a directory, for use as ``dir_fd``. Raises ``NotADirectoryError`` for a link.
+    """Yield a descriptor of a directory, for use as ``dir_fd``.
 
     If another user replaces the directory by a link during the block, the descriptor still refers to the directory.
+
+    Args:
+        path: The directory: a path, or a name in the directory of ``dir_fd``.
+        dir_fd: Descriptor of the directory that contains it.
+
+    Raises:
+        NotADirectoryError: For a link.
+        OSError: If the directory cannot be opened, or if its path contains another user's link.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    if dir_fd is None:
+        with opened_parent(Path(path)) as parent:
+            try:
+                descriptor = os.open(Path(path).name, flags, dir_fd=parent)
+            except OSError as error:
+                error.filename = str(path)
+                raise
+    else:
+        descriptor = os.open(path, flags, dir_fd=dir_fd)
     try:
         yield descriptor
     finally:

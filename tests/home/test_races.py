@@ -9,7 +9,7 @@ import shutil
 import tarfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from orchestrator.home.safe_writing import open_plain
 from orchestrator.record import mlflow_tracker
 from orchestrator.record.json_lines import JsonLinesTracker
 from orchestrator.report.figures import style
+from orchestrator.sweep.deletion import delete_sweep, finish_deletions
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, opened_parent, remove_tree, replace_whole, whole_directory
 from tests.catalog.fabricated import write_sweep
@@ -283,6 +284,40 @@ def test_nothing_is_removed_through_a_directory_that_somebody_else_exchanged(nam
     assert file.read_text() == PRECIOUS
     REMOVERS[name](own)
     assert not file.exists()
+
+
+USERS_OF_FOLDERS: dict[str, Callable[[SweepDirectory], object]] = {
+    "delete": lambda files: RunStore(files.home).delete(RunStore(files.home).stored_keys()[0]),
+    "delete_sweep": lambda files: delete_sweep(files, pytest.fail),
+    "finish_deletions": lambda files: finish_deletions(files.home),
+    "export_home": lambda files: export_home(files.home, files.home.root.parents[1] / "home.tar.gz"),
+}
+"""Functions that open the folder of runs or sweeps of a home, by their names."""
+
+
+@as_root
+@pytest.mark.parametrize("name", USERS_OF_FOLDERS)
+def test_nothing_below_a_link_of_somebody_else_is_deleted_or_exported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of a directory above the home exchanges it. With a link of one's own, such as to another disk, the
+    home is used as before."""
+    files = write_sweep(Home(tmp_path / "real" / "home")).files
+    removed = files.directory.with_name(".removed-odd-20260101-000000-0000")
+    (removed / "checkpoints").mkdir(parents=True)
+    # `delete_sweep` opens a lock first, which would refuse the link too.
+    monkeypatch.setattr(SweepDirectory, "driving", lambda files: nullcontext())
+    monkeypatch.setattr(SweepDirectory, "is_driven", lambda files: False)
+    before = contents(files.home)
+    _of_somebody_else(tmp_path / "theirs", tmp_path / "real")
+    with pytest.raises(OSError, match="The path has a link of another user"):
+        USERS_OF_FOLDERS[name](Home(tmp_path / "theirs" / "home").sweep(files.id))
+    assert contents(files.home) == before
+    assert removed.is_dir()
+    (tmp_path / "own").symlink_to(tmp_path / "real")
+    USERS_OF_FOLDERS[name](Home(tmp_path / "own" / "home").sweep(files.id))
+    assert (contents(files.home) == before) is (name in ("export_home", "finish_deletions"))
+    assert removed.is_dir() is (name != "finish_deletions")
 
 
 @as_root
