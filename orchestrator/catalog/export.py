@@ -233,6 +233,7 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[LabeledAnswer]:
             sweep.spec.along,
             sweep.spec.place_along,
             _pair_keys(sweep),
+            sweep.is_imported,
         )
         for label, sweep in zip(labels, sweeps, strict=True)
     ]

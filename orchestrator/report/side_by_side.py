@@ -27,6 +27,7 @@ class LabeledAnswer:
         along: Setting in which variants differ.
         place: Value of that setting, None without such a setting.
         pairs: Keys of the runs in each mix's comparison with its baseline.
+        is_imported: True for the answer of a sweep that came with an archive.
     """
 
     label: str
@@ -36,6 +37,7 @@ class LabeledAnswer:
     along: str = ""
     place: float | None = None
     pairs: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    is_imported: bool = False
 
 
 def recipes_of(answer: Answer) -> list[LabeledAnswer]:
@@ -79,13 +81,17 @@ def comparison_sentences(compared: Sequence[LabeledAnswer], kind: str) -> list[s
 def _containing(compared: Sequence[LabeledAnswer], index: int, mix: str) -> LabeledAnswer | None:
     """Return the first other answer whose pairs include all pairs of the answer at ``index``.
 
-    This happens if one sweep extends another. If both have the same pairs, the earlier one is kept.
+    This happens if one sweep extends another. If both have the same pairs, the earlier one is kept. A sweep of this
+    user always counts before an imported one, whose author may have copied its pairs.
     """
-    pairs = compared[index].pairs.get(mix, frozenset())
+    entry = compared[index]
+    pairs = entry.pairs.get(mix, frozenset())
     for other_index, other in enumerate(compared):
         other_pairs = other.pairs.get(mix, frozenset())
-        is_repeated = pairs < other_pairs or (pairs == other_pairs and other_index < index)
-        if pairs and other_index != index and is_repeated:
+        is_first = (other.is_imported, other_index) < (entry.is_imported, index)
+        is_repeated = pairs == other_pairs and is_first
+        is_extended = pairs < other_pairs and (entry.is_imported or not other.is_imported)
+        if pairs and other_index != index and (is_repeated or is_extended):
             return other
     return None
 
