@@ -268,7 +268,7 @@ def load(sweep: list[str] | tuple[str, ...], home: str | Path | None = None) -> 
 def load(
     sweep: str | list[str] | tuple[str, ...] | None = None, home: str | Path | None = None
 ) -> SweepResults | PooledResults:
-    """Return a sweep, by default the newest.
+    """Return a sweep, by default the newest. An imported sweep is the newest only among imported ones.
 
     Smaller damage is reported as a warning, and in :attr:`SweepResults.damage`.
 

@@ -49,6 +49,8 @@ REPAIR_OF_ARRAYS = (
 def find_sweep(home: Home, given: str | None) -> str:
     """Return the id of a sweep.
 
+    An imported sweep is the newest only if all others are imported, too, because its author chose its times.
+
     Args:
         home: The home.
         given: The sweep's id, a unique prefix of it, the space (for its newest sweep), or None for the newest sweep.
@@ -60,7 +62,7 @@ def find_sweep(home: Home, given: str | None) -> str:
     if given is None:
         if not ids:
             raise UserError(no_sweep(home))
-        return ids[0]  # Ids are sorted, newest first.
+        return _own_or_all(home, ids)[0]  # Ids are sorted, newest first.
     if given in ids:
         return given
     if not ids:
@@ -68,7 +70,7 @@ def find_sweep(home: Home, given: str | None) -> str:
     # A space's name comes before prefixes: `prod` must not mean a sweep of `prod_fresh`.
     of_space = [sweep_id for sweep_id in ids if space_of(sweep_id) == given]
     if of_space:
-        return of_space[0]
+        return _own_or_all(home, of_space)[0]
     matches = [sweep_id for sweep_id in ids if given and sweep_id.startswith(given)]
     if len(matches) == 1:
         return matches[0]
@@ -76,6 +78,19 @@ def find_sweep(home: Home, given: str | None) -> str:
         raise UserError(f"{given!r} matches {len(matches)} sweeps: {first_of(matches)}. Type more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
     raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} Its sweeps, newest first: {first_of(ids)}.")
+
+
+def _own_or_all(home: Home, sweep_ids: list[str]) -> list[str]:
+    """Return the sweeps that were not imported or, if all were, all of them. One that this user cannot open was not
+    imported."""
+
+    def is_imported(sweep_id: str) -> bool:
+        try:
+            return home.sweep(sweep_id).is_imported
+        except PermissionError:
+            return False
+
+    return [sweep_id for sweep_id in sweep_ids if not is_imported(sweep_id)] or sweep_ids
 
 
 def space_of(sweep_id: str) -> str:
@@ -89,12 +104,11 @@ def variant_of(sweep_id: str) -> str:
 
 
 def find_variants(home: Home, given: str) -> list[str]:
-    """Return the newest sweep of each variant of a space, oldest first. For any other name, return the sweep that
-    :func:`find_sweep` finds."""
+    """Return the newest sweep of each variant of a space, oldest first, without imported ones if others exist. For any
+    other name, return the sweep that :func:`find_sweep` finds."""
     newest: dict[str, str] = {}
-    for sweep_id in home.sweep_ids():
-        if space_of(sweep_id) == given:
-            newest.setdefault(variant_of(sweep_id), sweep_id)
+    for sweep_id in _own_or_all(home, [one for one in home.sweep_ids() if space_of(one) == given]):
+        newest.setdefault(variant_of(sweep_id), sweep_id)
     variants = [sweep_id for variant, sweep_id in newest.items() if variant]
     return variants[::-1] or [find_sweep(home, given)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalog.reading import find_run, find_sweep, read_arrays, read_sweep
-from orchestrator.home.directories import Home
+from orchestrator.catalog.reading import find_run, find_sweep, find_variants, read_arrays, read_sweep
+from orchestrator.home.directories import Home, SweepDirectory
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.jobs.state import State
 from orchestrator.system.errors import UserError
@@ -122,6 +123,39 @@ def named(tmp_path: Path) -> Home:
 )
 def test_id_space_and_prefix_find_a_sweep(named: Home, given: str, expected: str) -> None:
     assert find_sweep(named, given) == expected
+
+
+def test_an_imported_sweep_is_the_newest_only_among_imported_ones(named: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The author of an archive chooses the times in a journal."""
+    assert find_sweep(named, None) == IDS[3]
+    named.sweep(IDS[2]).imported.touch()
+    named.sweep(IDS[3]).imported.touch()
+    assert (find_sweep(named, None), find_sweep(named, "logistic")) == (IDS[1], IDS[1])
+    assert (find_sweep(named, IDS[2]), find_sweep(named, "logistic-20260102")) == (IDS[2], IDS[2])
+    assert find_sweep(named, "logistic_two") == IDS[3]
+    for sweep_id in IDS:
+        named.sweep(sweep_id).imported.touch()
+    assert (find_sweep(named, None), find_sweep(named, "logistic")) == (IDS[3], IDS[2])
+
+    def refuse(files: SweepDirectory) -> bool:
+        raise PermissionError(errno.EACCES, "denied", str(files.directory))
+
+    monkeypatch.setattr(SweepDirectory, "is_imported", property(refuse))
+    assert find_sweep(named, None) == IDS[3]
+
+
+def test_variants_of_a_space_are_those_of_this_user(tmp_path: Path) -> None:
+    names = [
+        f"logistic-{variant}-2026010{day}-000000-aaaa" for day, variant in enumerate(("a", "b", "a", "c"), start=1)
+    ]
+    home = Home(tmp_path)
+    for name in names:
+        (tmp_path / "sweeps" / name).mkdir(parents=True)
+        home.sweep(name).journal.touch()
+    assert find_variants(home, "logistic") == names[1:]
+    for name in names[2:]:
+        home.sweep(name).imported.touch()
+    assert find_variants(home, "logistic") == names[:2]
 
 
 @pytest.mark.parametrize(
