@@ -10,8 +10,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -63,6 +64,8 @@ MLFLOW_POLICY = (
 written, in frames that inherit this policy. So only MLflow's files run as scripts, and nothing is sent elsewhere."""
 IDLE_S = 60
 """Seconds until an idle connection is closed."""
+UNKNOWN_S = 5
+"""Seconds until a connection is closed that has not sent a request with the token or the cookie."""
 MOST_CONNECTIONS = 128
 """Most connections that may be open at once. Each takes a thread, and any user of the machine can connect."""
 LOCKED = (
@@ -138,15 +141,19 @@ class _Server(ThreadingHTTPServer):
         self.mlflow = mlflow
         self.address_file = ""
         self.free_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._unknown: dict[Any, float] = {}
+        """Connections of unknown users, and when to close them, as values of ``time.monotonic``."""
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection, or close it if too many are open."""
         if not self.free_connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._unknown[request] = time.monotonic() + UNKNOWN_S
         try:
             super().process_request(request, client_address)
         except BaseException:
+            self.admit(request)
             self.free_connections.release()
             raise
 
@@ -154,7 +161,19 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.admit(request)
             self.free_connections.release()
+
+    def admit(self, request: Any) -> None:
+        """Let a connection stay open: its user is known, or it has ended."""
+        self._unknown.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Close connections whose users stay unknown, also those that send a letter now and then. This is called about
+        twice a second."""
+        for request in [request for request, end in self._unknown.copy().items() if time.monotonic() > end]:
+            with suppress(OSError):  # It has just ended.
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the error of a failed request, unless the browser closed the connection."""
@@ -174,6 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
         access = self.server.access
         # Redirect at once, so that the token does not stay in the address that the browser shows and stores.
         if access.is_first_visit(path, query):
+            self.server.admit(self.connection)
             self.send_response(HTTPStatus.SEE_OTHER)
             self._send_headers({"Location": access.root, "Set-Cookie": access.set_cookie, "Content-Length": "0"})
             return
@@ -227,6 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
         inside = self.server.access.inside(path, self.headers.get("Cookie", ""))
         if inside is None:
             self.send_error(HTTPStatus.FORBIDDEN, explain=LOCKED.format(file=self.server.address_file))
+        else:
+            self.server.admit(self.connection)
         return inside
 
     def _pass_on(self, path: str, query: str) -> None:

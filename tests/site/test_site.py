@@ -8,6 +8,7 @@ import shutil
 import socket
 import struct
 import threading
+import time
 import urllib.error
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -246,6 +247,44 @@ def test_a_connection_beyond_the_limit_is_closed_and_others_are_answered_later(
         for connection in open_now:
             connection.close()
         assert wait_for(lambda: is_answered(address))
+
+
+@pytest.mark.parametrize("sent", [b"", b"G"], ids=["idle", "a letter now and then"])
+def test_a_connection_without_the_token_is_closed_soon(
+    sent: bytes, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other users of the machine could hold all connections. The page of this user may take longer."""
+    monkeypatch.setattr(server, "UNKNOWN_S", 1, raising=False)
+    index = SweepPages.index
+
+    def slow(pages: SweepPages, nonce: str = "") -> str:
+        time.sleep(3)
+        return index(pages, nonce)
+
+    monkeypatch.setattr(SweepPages, "index", slow)
+    with serving(SweepPages(home), 0) as address, ExitStack() as stack:
+        place = ("127.0.0.1", urlsplit(address).port or 0)
+        held = [stack.enter_context(socket.create_connection(place, 10)) for _ in range(3)]
+        for connection in held:
+            connection.setblocking(False)
+        begun = time.monotonic()
+        while held and time.monotonic() < begun + 10:
+            time.sleep(0.1)
+            held = [connection for connection in held if not is_closed(connection, sent)]
+        assert held == []
+        assert time.monotonic() > begun + 0.9
+        assert "There is no sweep here yet" in get(opened(address))
+
+
+def is_closed(connection: socket.socket, sent: bytes) -> bool:
+    """Return True if the server has closed a connection. Otherwise, send something."""
+    try:
+        connection.send(sent)
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def is_answered(address: str) -> bool:
