@@ -209,7 +209,7 @@ def flaw_of_tables(connection: sqlite3.Connection) -> str:
     if schema == expected:
         return _revision_flaw(connection)  # Only now: a view of another user could compute without end.
     others = schema - expected
-    names = ", ".join(sorted({f"{name:.80}" for name, _ in others or expected - schema})[:3])
+    names = ", ".join(sorted({_shown(name) for name, _ in others or expected - schema})[:3])
     made = f"MLflow {version('mlflow')}"
     return f"has tables that {made} does not make ({names})" if others else f"lacks tables that {made} makes ({names})"
 
@@ -223,8 +223,13 @@ def _revision_flaw(connection: sqlite3.Connection) -> str:
         expected, found = (sorted(str(row[0]) for row in one.execute(query)) for one in (template, connection))
     if found == expected:
         return ""
-    shown = ", ".join(f"{name:.80}" for name in found) or "none"
+    shown = ", ".join(map(_shown, found)) or "none"
     return f"has the revision {shown}, but that of MLflow {version('mlflow')} is {', '.join(expected)}"
+
+
+def _shown(name: str) -> str:
+    """Return a name from a database for a message. Its author may have put control characters into it."""
+    return f"{name if name.isprintable() else ascii(name):.80}"
 
 
 def outside_files(store: Store) -> str:

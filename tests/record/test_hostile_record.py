@@ -87,6 +87,14 @@ def attacked(place: Place, kind: str, count: int, directory: Path, first: int = 
             shutil.rmtree(root)
 
 
+def test_the_revision_of_a_changed_record_is_named_without_control_characters(recorded: Place, tmp_path: Path) -> None:
+    own_copy(recorded.home.root, tmp_path / "home")
+    with closing(sqlite3.connect(tmp_path / "home" / DATABASE)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", ("\x1b]52;c;ZXZpbA==\a",))
+        connection.commit()
+    assert r"has the revision '\x1b]52;c;ZXZpbA==\x07', but" in files_of_home(tmp_path / "home").text
+
+
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_home_with_a_changed_record_is_shown_or_refused(kind: str, recorded: Place, tmp_path: Path) -> None:
     attacked(recorded, kind, 4, tmp_path)
