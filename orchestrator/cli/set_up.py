@@ -203,7 +203,7 @@ def _family(name: str, options: SpaceOptions) -> tuple[Family, SweepSpec | None]
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
         spec = resolve(name, options)
-        return spec.make_family(), spec
+        return spec.family_source.with_file_hashes().make(), spec
     if options.words():
         raise UserError(
             "--profile, --variant and --set apply only to a search space: name a space instead of the class"

@@ -20,6 +20,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.system.errors import UserError
 from trainables.contract.sources import hash_of_training_code
+from trainables.script.code import with_code
 
 REMEDY_OF_SCRIPTS = "If the script runs them, pass --fresh, and list them under `script: code`"
 """What to do if other programs in the project of a script have changed."""
@@ -69,6 +70,12 @@ def has_other_keys(spec: SweepSpec, sweep: Sweep) -> bool:
     return _is_other_version(spec, sweep) or any(
         family.key(sweep.spec.config(request)) != key for request, key in keys.items()
     )
+
+
+def has_other_script(spec: SweepSpec) -> bool:
+    """Return True if the code of a specification's script is not the present code. A sweep with the present code then
+    has other settings, so it cannot resume the sweep of the specification."""
+    return spec.script is not None and with_code(spec.script).code_hash != spec.script.code_hash
 
 
 def check_shown(spec: SweepSpec, sweep: Sweep) -> str:

@@ -88,7 +88,7 @@ class Sweep:
         return SweepSetup(
             sweep_id=self.id,
             directory=str(self.files.directory),
-            family=spec.family_source,
+            family=spec.family_source.with_file_hashes(),
             version=spec.family_class.version,
             source=spec.source,
             accepts_other_code=spec.code == "warn",

@@ -14,6 +14,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.forecast.simulation import continued, outlook
 from orchestrator.history.journal import Answered, Broken, recall
 from orchestrator.history.known_runs import recall_sweep
+from orchestrator.history.other_code import has_other_script
 from orchestrator.history.sweeps import ANSWER_FILE, FIGURE_FILE, REPORT_FILE, Sweep
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.run_files import is_outdated
@@ -142,7 +143,8 @@ def leave_resumable(
         checkpoints = f"; {counted(stacks, 'run')} in training will begin again"
     saved = f"{counted(len(plan.runs), 'run')} kept{checkpoints if stacks else ''}{missing}"
     if reason := campaign.machine_error or drive.limit.message:
-        raise SweepError(stopped_text(sweep.id, f"{reason}. {saved}", options))
+        refused = has_other_script(sweep.spec)
+        raise SweepError(stopped_text(sweep.id, f"{reason}. {saved}", options, is_refused=refused))
     stopped = f"{sweep.id} has stopped" if drive.view.named else "Stopped"
     log.info(f"{stopped}; {saved}. Continue with")
     log.info(options.resumed(sweep.id))

@@ -159,9 +159,16 @@ def stop_on_machine_error(files: SweepDirectory, options: RunOptions) -> Iterato
         raise SweepError(stopped_text(files.id, f"{message}. Finished runs are kept", options)) from error
 
 
-def stopped_text(sweep_id: str, reason: str, options: RunOptions) -> str:
-    """Return a message that a sweep has stopped, with the reason and the command that resumes it."""
-    return f"{sweep_id} has stopped: {reason}. Continue with\n{options.resumed(sweep_id)}"
+def stopped_text(sweep_id: str, reason: str, options: RunOptions, *, is_refused: bool = False) -> str:
+    """Return a message that a sweep has stopped, with the reason and the command that resumes it.
+
+    If the resumed sweep ``is_refused``, because the script's code has changed, return the command of a new sweep.
+    """
+    stopped = f"{sweep_id} has stopped: {reason}."
+    if not is_refused:
+        return f"{stopped} Continue with\n{options.resumed(sweep_id)}"
+    line = f" with\n{options.line}" if options.space else ""
+    return f"{stopped} With the present code, --resume would be refused. Begin a new sweep{line}"
 
 
 class SweepObserver(Observer):

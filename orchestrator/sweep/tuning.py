@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.history.journal import Journal, Memory, Tuned
+from orchestrator.history.other_code import has_other_script
 from orchestrator.history.sweeps import Sweep, write_spec
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.space.runs import Run
@@ -69,7 +70,10 @@ def _check_finished(campaign: Campaign, plan: TuningPlan, drive: Drive) -> None:
     if not campaign.stopping:
         return
     if reason := campaign.machine_error or limit.message:
-        raise SweepError(stopped_text(plan.sweep.id, f"{reason}. Finished trials are kept", options))
+        refused = has_other_script(plan.sweep.spec)
+        raise SweepError(
+            stopped_text(plan.sweep.id, f"{reason}. Finished trials are kept", options, is_refused=refused)
+        )
     log.info(f"Stopped while tuning; finished runs are kept. Continue with\n{options.resumed(plan.sweep.id)}")
     raise KeyboardInterrupt
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
-from tests.training_scripts import GOOD, with_lines, written_space
+from tests.training_scripts import COMMAND, GOOD, with_lines, written_space
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +77,12 @@ def test_what_does_not_apply_is_skipped(run: Program, tmp_path: Path) -> None:
     assert exit_code == 0, out
     assert out.count("skipped") == 3
     assert "so a killed run starts again" in out
+
+
+def test_settings_that_the_script_writes_itself_are_named_with_the_remedy(run: Program, tmp_path: Path) -> None:
+    code = f"{GOOD}\nPath('state.json').write_text(repr(time.time()))\n".replace('"resume"):', '"resume", "state"):')
+    script = {"command": [*COMMAND, "--state", "state.json"], "code": None}
+    exit_code, out = checked(run, tmp_path, code, script=script, settings={"steps": 4, "pace": 0.0})
+    assert exit_code == 1, out
+    assert f"has other code than when the sweep began: state.json in {tmp_path} on " in out
+    assert "list its own files under `script:` without it: `code: [train.py]`" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -410,6 +411,62 @@ def test_code_that_changes_stops_the_sweep(code: str, kept: int, tmp_path: Path)
     error, outcomes = swept(tmp_path, code, sizes=[8, 16], settings={"pace": 0.7})
     assert "has other code than when the sweep began" in error.splitlines()[0]
     assert len(outcomes) == kept
+
+
+WRITES = {
+    "by the shell": (
+        f"sed s/SIZE/{{size}}/ base.yaml > run.yaml && {' '.join(COMMAND)} --config run.yaml",
+        "run.yaml",
+        "[base.yaml, train.py]",
+    ),
+    "by another program": (
+        f"{sys.executable} write.py --to run.yaml && {' '.join(COMMAND)} --config run.yaml",
+        "run.yaml",
+        "[train.py, write.py]",
+    ),
+    "by the script": (f"{' '.join(COMMAND)} --state state.json", "state.json", "[train.py]"),
+}
+
+
+def space_that_writes(folder: Path, how: str, code: str = "") -> Path:
+    """Write a search space of a script that writes settings which its command names."""
+    script = GOOD.replace('"resume"):', '"resume", "config", "state"):')
+    script += "if given.state: Path(given.state).write_text(repr(time.time()))\n"
+    changes: dict[str, Any] = {"command": ["sh", "-c", WRITES[how][0]], "resume": None, "code": None}
+    space = written_space(folder, script, script=changes)
+    if code:
+        space.write_text(space.read_text().replace("script:\n", f"script:\n  code: {code}\n"))
+    (folder / "base.yaml").write_text("size: SIZE\n")
+    (folder / "write.py").write_text("from pathlib import Path; Path('run.yaml').write_text('a: 1')\n")
+    (folder / "state.json").write_text("{}")
+    return space
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", WRITES)
+def test_a_script_that_writes_its_own_settings_is_told_the_remedy(how: str, run: Program, tmp_path: Path) -> None:
+    _, name, code = WRITES[how]
+    words = ["run", space_that_writes(tmp_path, how), "--engine=local", "--record=jsonl", "--home", tmp_path / "h"]
+    refused = " ".join(run(*words).err.split())
+    assert f"has other code than when the sweep began: {name} in {tmp_path} on " in refused
+    assert f"If the script itself writes {name}, let it write it to {{out}}" in refused
+    assert f"under `script:` without it: `code: {code}`" in refused
+    assert "With the present code, --resume would be refused. Begin a new sweep with orchestrator run" in refused
+    assert "--resume space-" not in refused
+
+    space_that_writes(tmp_path, how, code)  # What the message says.
+    run(*words).succeeded()
+    assert "Reused 4 runs" in run(*words).succeeded()
+
+
+@pytest.mark.slow
+def test_restored_code_is_resumed(run: Program, tmp_path: Path) -> None:
+    space = written_space(tmp_path, with_lines(f"if not Path('seen').exists(): Path('seen').touch(); {CHANGED}"))
+    before = (tmp_path / "train.py").read_text()
+    words = ["run", space, "--engine=local", "--record=jsonl", "--home", tmp_path / "h"]
+    assert "--resume would be refused" in run(*words).err
+    (tmp_path / "train.py").write_text(before)
+    run(*words, "--resume").succeeded()
 
 
 FLOOD = "while True: sys.stdout.write('x' * 99 + chr(10))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from trainables.contract.settings import SettingsError
 from trainables.contract.sources import source_hash
 from trainables.contract.user_code import find_offered
 from trainables.contract.user_modules import folder_of
-from trainables.script.code import code_of
+from trainables.script.code import code_of, file_hashes
 from trainables.script.family import script_family
 from trainables.script.nearby import changed_program, hash_nearby
 from trainables.script.options import ScriptOptions
@@ -72,6 +72,8 @@ class FamilySource:
         floor: Score of the best constant answer of a script.
         tasks: Tasks of a script whose options do not list tasks.
         bar: Bar that a run of a script must reach to count as learned, None if its scores are accuracies.
+        file_hashes: Hash of each file of a script's code, with which workers say which files have changed. Empty for
+            any other family, and where it is not needed.
     """
 
     name: str
@@ -80,17 +82,23 @@ class FamilySource:
     floor: float | Mapping[str, float] | None = None
     tasks: Sequence[str] = ()
     bar: Bar | None = None
+    file_hashes: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> type[Family]:
         """Return the class. Raises :class:`SettingsError` if the name does not stand for a family."""
         if self.script is None:
             return load_family(self.name)
         values = {setting.name: getattr(self.settings, setting.name) for setting in fields(self.settings)}
-        return script_family(self.script, self.floor, values, self.tasks, self.bar)
+        return script_family(self.script, self.floor, values, self.tasks, self.bar, self.file_hashes)
 
     def make(self) -> Family:
         """Return the family with its settings."""
         return self.load()(self.settings)
+
+    def with_file_hashes(self) -> FamilySource:
+        """Return a copy with the present hash of each file of a script's code. Raises :class:`SettingsError` if a file
+        cannot be read."""
+        return self if self.script is None else replace(self, file_hashes=file_hashes(self.script))
 
     @property
     def folder(self) -> str:

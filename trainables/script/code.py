@@ -335,6 +335,24 @@ def code_hash(options: ScriptOptions) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
+def file_hashes(options: ScriptOptions) -> dict[str, str]:
+    """Return the hash of each file of a script's code. It changes with the content that :func:`code_hash` covers.
+
+    Raises :class:`SettingsError` if a file cannot be read.
+    """
+    return {name: _file_hash(Path(options.directory) / name) for name in code_of(options).files}
+
+
+def _file_hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        for piece in _pieces(path):
+            digest.update(piece)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return digest.hexdigest()[:DIGITS]
+
+
 def _pieces(path: Path) -> Iterator[bytes]:
     """Yield the content of a file in pieces, because a command may name gigabytes. Python comes without comments."""
     if path.suffix == ".py":

@@ -42,6 +42,8 @@ class ScriptFamily(Family):
     bar: ClassVar[Bar | None] = None
     """The bar of scores that are not accuracies."""
     task_names: ClassVar[tuple[str, ...]] = ()
+    file_hashes: ClassVar[Mapping[str, str]] = {}
+    """Hash of each file of the code when the sweep began, for messages. Empty if unknown."""
 
     def tasks(self) -> tuple[str, ...]:
         return self.task_names
@@ -135,7 +137,7 @@ class ScriptFamily(Family):
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         (run,) = runs
         family = type(self)(run.settings)  # A recipe or a longer budget differs from the family's settings.
-        return ScriptLearner(family, run, self.options, bar=self.bar, floor=self.floor)
+        return ScriptLearner(family, run, self.options, bar=self.bar, floor=self.floor, file_hashes=self.file_hashes)
 
 
 def script_family(
@@ -144,6 +146,7 @@ def script_family(
     settings: Mapping[str, Any],
     tasks: Sequence[str],
     bar: Bar | None = None,
+    file_hashes: Mapping[str, str] | None = None,
 ) -> type[ScriptFamily]:
     """Return the family of a script.
 
@@ -153,6 +156,7 @@ def script_family(
         settings: The script's settings, as plain values.
         tasks: Tasks of the mixes. They count if the options do not list tasks.
         bar: Bar of scores that are not accuracies. A constant answer is assumed not to reach it.
+        file_hashes: Hash of each file of the code when the sweep began, None if unknown.
     """
     tunable = tuple(
         name
@@ -169,6 +173,7 @@ def script_family(
         "floor": 0.0 if floor is None else floor,
         "knows_floor": floor is not None or bar is not None,
         "bar": bar,
+        "file_hashes": file_hashes or {},
         "task_names": options.task_names or tuple(dict.fromkeys(tasks)),
         "tunable": tunable,
         "resumes": bool(options.resume),

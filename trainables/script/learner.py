@@ -22,7 +22,8 @@ from trainables.contract.points import PointLearner
 from trainables.contract.report_validator import BrokenFamilyError
 from trainables.contract.settings import SettingsError
 from trainables.script import placeholders
-from trainables.script.code import code_hash, code_of
+from trainables.script.code import code_hash
+from trainables.script.code_change import change_text
 from trainables.script.metrics import MetricReader, Metrics, MixedStepsError
 from trainables.script.options import ScriptOptions
 from trainables.script.process import FileReader, LogReader, NoFileError, ScriptExit, ScriptProcess, TruncatedText
@@ -70,13 +71,16 @@ class ScriptLearner(PointLearner):
         *,
         bar: Bar | None = None,
         floor: float | Mapping[str, float] = 0.0,
+        file_hashes: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare a run. The first :meth:`advance` starts it. Pass the ``bar`` and the ``floor`` of the family."""
+        """Prepare a run. The first :meth:`advance` starts it. Pass the family's ``bar``, ``floor`` and
+        ``file_hashes``."""
         super().__init__(family, run)
         self._family = family
         self._options = options
         self._bar = bar
         self._floor = floor
+        self._file_hashes = file_hashes or {}
         self._directory: Path | None = None
         self._is_temporary = False
         self._process: ScriptProcess | None = None
@@ -306,11 +310,8 @@ class ScriptLearner(PointLearner):
         except SettingsError as error:
             raise self._broken(f"cannot be started on {platform.node()}: {error}") from error
         if now != self._options.code_hash:
-            names = ", ".join(code_of(self._options).files)
-            raise self._broken(
-                f"has other code than when the sweep began: {names} in {self._options.directory} on {platform.node()} "
-                "was changed in the meantime, or that machine has another copy"
-            )
+            change = change_text(self._options, self._file_hashes)
+            raise self._broken(f"has other code than when the sweep began: {change}")
 
     def _check_end(self, ended: ScriptExit) -> None:
         """Raise an exception unless a script ended without an error, after its last step."""

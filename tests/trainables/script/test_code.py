@@ -13,7 +13,8 @@ import pytest
 
 from tests.training_scripts import script_spec, written_space
 from trainables.contract.settings import SettingsError
-from trainables.script.code import code_hash, code_of, unfound_modules
+from trainables.script.code import code_hash, code_of, file_hashes, unfound_modules
+from trainables.script.code_change import change_text
 from trainables.script.options import ScriptOptions
 
 FILES = {
@@ -210,6 +211,42 @@ def test_projects_that_are_installed_to_be_edited_are_hashed(
     script = options(place, *command.split())
     assert {"needs.py", "../lib/far/__init__.py", "../lib/far/below.py"} <= set(code_of(script).files)
     assert unfound_modules(script) == []
+
+
+CHANGES = {
+    "one file": (["train.py"], [], "train.py in {place} on"),
+    "settings, and a new file": (
+        ["settings.yaml"],
+        ["new.yaml"],
+        "new.yaml, settings.yaml in {place} on HOST were changed in the meantime, or that machine has another copy. If "
+        "the script itself writes new.yaml and settings.yaml, let it write them to {{out}}, because several runs may "
+        'train at once, or list its own files under `script:` without them: `code: [".env", model.py, train.py]`',
+    ),
+    "settings and a program": (
+        ["settings.yaml", "train.py"],
+        [],
+        "If the script itself writes settings.yaml, let it write it to {{out}}, because several runs may train at "
+        'once, or list its own files under `script:` without it: `code: [".env", model.py, train.py]`',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_changed_files_are_named(kind: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "HOST")
+    changed, new, text = CHANGES[kind]
+    script = options(place, "python", "train.py", "settings.yaml", "new.yaml", "../lib/other.txt", "--env=.env")
+    before = file_hashes(script)
+    for name in changed:
+        (place / "project" / name).write_text(f"import model; changed = {name!r}\n")
+    for name in new:
+        (place / "project" / name).touch()
+    assert text.format(place=place / "project") in change_text(script, before)
+
+
+def test_without_hashes_all_files_are_named(place: Path) -> None:
+    script = options(place, "python", "train.py", "settings.yaml")
+    assert change_text(script, {}).startswith("model.py, settings.yaml, train.py in ")
 
 
 IMPORTS = {
