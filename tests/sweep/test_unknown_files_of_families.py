@@ -12,7 +12,7 @@ import pytest
 from orchestrator.space.spaces import load_space
 from tests.cli.program import Program, process
 from tests.sweep.boards import SCORE, train, write
-from trainables.contract import unknown_files
+from trainables.contract import unknown_files, user_code
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -53,6 +53,27 @@ def test_a_file_that_a_function_imports_from_another_folder_is_named(
     imports = "import os, sys; sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))"
     load_space(str(write(workplace / "models", module, first=f"import json, helper_{module}", imports=imports)))
     assert [message.partition(". ")[0] for message in caplog.messages] == [f"{module} also runs {helper}"]
+
+
+@pytest.mark.parametrize("is_package", [False, True])
+def test_a_file_that_a_function_imports_from_the_working_directory_is_named(
+    is_package: bool, workplace: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named when the space is read, because a sweep whose runs are all reused calls no function."""
+    monkeypatch.setattr(user_code, "_here", str(workplace))
+    monkeypatch.setattr(user_code, "_is_here_open", False)
+    package = workplace / f"common_{module}"
+    package.mkdir()
+    if is_package:
+        (package / "__init__.py").touch()
+    (package / "part.py").write_text(SCORE)
+    (package / "unused.py").touch()
+    load_space(str(write(workplace / "models", module, first=f"from common_{module}.part import SCORE")))
+    names = ["__init__.py", "part.py", "unused.py"] if is_package else ["part.py"]
+    files = ", ".join(str(package / name) for name in names)
+    assert [message.partition(". ")[0] for message in caplog.messages] == [f"{module} also runs {files}"]
+    load_space(str(write(workplace / "models", f"{module}_alone", first="import json")))
+    assert len(caplog.messages) == 1
 
 
 def test_a_file_of_another_folder_that_was_imported_before_is_named(

@@ -11,9 +11,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from trainables.contract.executed_files import executed_files
-from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, is_outside, top_name
+from trainables.contract.finder import FINDER, PRODUCT, PROGRAM, is_installed, is_outside, top_name
 from trainables.contract.imports import Imports
-from trainables.contract.user_modules import file_of, files_of, folder_of, imports_here, named_modules
+from trainables.contract.user_modules import file_of, files_of, folder_of, imports_here, named_modules, own_modules
 
 OWN_FOLDERS = (
     *{Path(path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib") for path in (str, os.path.realpath)},
@@ -147,8 +147,24 @@ def files_run_later(module_name: str) -> list[str]:
     modules = [
         place for spec in specs for place in ([spec.origin] if spec.origin else spec.submodule_search_locations or ())
     ]
-    above = folder_of(module_name)
-    return modules + [str(path) for file, one in imports.items() for path in _run_by_path(file, one, Path(above))]
+    folder = Path(folder_of(module_name))
+    by_path = [path for file, one in imports.items() for path in _run_by_path(file, one, folder)]
+    return [*modules, *map(str, (*_served_elsewhere(module_name, folder), *by_path))]
+
+
+def _served_elsewhere(module_name: str, folder: Path) -> list[Path]:
+    """Return the files of modules that a module in a folder imports and that :data:`FINDER` finds in another folder:
+    the working directory, or the folder of the search space."""
+    places = {top: place.folder for top, place in FINDER.places.items()}
+    others = [other for other in dict.fromkeys(places.values()) if other != folder]
+    if not others or not folder_of(module_name):
+        return []
+    modules = own_modules(module_name, [folder, *others])
+    return [
+        one.file
+        for name, one in modules.items()
+        if one.file is not None and one.folder != folder and places.get(top_name(name)) == one.folder
+    ]
 
 
 def _run_by_path(file: Path, imports: Imports, folder: Path) -> Iterator[Path]:
