@@ -12,6 +12,8 @@ from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
 
+from trainables.contract.expressions import assignments, last_name, texts_in, values_of_names
+
 IMPORTING = frozenset({"import_module", "__import__", "resolve_name", "run_module"})
 """Functions of :mod:`importlib`, :mod:`pkgutil` and :mod:`runpy` that import a module by its name."""
 NAMES_OF_CALL = ("name", "mod_name")
@@ -122,11 +124,11 @@ def _required_in(node: ast.AST) -> Iterator[str]:
         yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
         yield node.module.partition(".")[0]
-    elif isinstance(node, ast.Call) and _last_name(node.func) in IMPORTING:
+    elif isinstance(node, ast.Call) and last_name(node.func) in IMPORTING:
         texts = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
         yield from (text.partition(".")[0] for text in texts if isinstance(text, str) and MODULE.fullmatch(text))
     is_optional = isinstance(node, ast.Try) and bool(node.handlers)
-    is_optional |= isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING"
+    is_optional |= isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING"
     if not is_optional:
         for child in ast.iter_child_nodes(node):
             yield from _required_in(child)
@@ -142,7 +144,7 @@ def _names_in_statements(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]
             base = _absolute("." * node.level + (node.module or ""), own["__package__"])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names if base)
-        elif isinstance(node, ast.Call) and (function := functions.get(_last_name(node.func))) is not None:
+        elif isinstance(node, ast.Call) and (function := functions.get(last_name(node.func))) is not None:
             yield (name := _name_of_call(node, own))
             if function == "run_module" and name:
                 yield f"{name}.__main__"  # What runs if it is a package.
@@ -154,32 +156,17 @@ def _names_of(tree: ast.AST, originals: Collection[str]) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             names |= {alias.asname: alias.name for alias in node.names if alias.asname and alias.name in originals}
-    for targets, value in _assignments(tree):
-        if (original := _last_name(value)) in originals:
-            names |= {name: original for name in map(_last_name, targets) if name}
+    for targets, value in assignments(tree):
+        if (original := last_name(value)) in originals:
+            names |= {name: original for name in map(last_name, targets) if name}
     return names
-
-
-def _assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
-    """Yield the targets and the value of each assignment."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            yield node.targets, node.value
-        elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
-            yield [node.target], node.value
-
-
-def _last_name(value: ast.AST) -> str:
-    if isinstance(value, ast.Attribute):
-        return value.attr
-    return value.id if isinstance(value, ast.Name) else ""
 
 
 def _packages_of_computed_names(tree: ast.AST, own: Mapping[str, str]) -> Iterator[str]:
     """Yield the packages before the computed part of the names that calls import."""
     functions = _names_of(tree, IMPORTING).keys()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _last_name(node.func) in functions:
+        if isinstance(node, ast.Call) and last_name(node.func) in functions:
             names = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in NAMES_OF_CALL)]
             if names and not _beginning(names[0], own)[1]:
                 yield _name_of_call(node, own)
@@ -236,20 +223,20 @@ def _beginning(value: ast.expr, own: Mapping[str, str]) -> tuple[str, bool]:
 
 def _listed(tree: ast.AST) -> Iterator[str]:
     """Yield the texts in :data:`EXPORTS`."""
-    values = [value for targets, value in _assignments(tree) if EXPORTS in map(_last_name, targets)]
+    values = [value for targets, value in assignments(tree) if EXPORTS in map(last_name, targets)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
-            values += node.args if _last_name(node.func.value) == EXPORTS else []
+            values += node.args if last_name(node.func.value) == EXPORTS else []
     for value in values:
-        yield from _texts(value, {})
+        yield from texts_in(value, {})
 
 
 def _imported_paths(tree: ast.AST) -> Iterator[str]:
     """Yield the paths of the files that calls import."""
-    known = _values_of_names(tree)
+    known = values_of_names(tree)
     functions = _names_of(tree, FROM_A_FILE)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (function := functions.get(_last_name(node.func))) is not None:
+        if isinstance(node, ast.Call) and (function := functions.get(last_name(node.func))) is not None:
             position = FROM_A_FILE[function]
             keywords = [keyword.value for keyword in node.keywords if keyword.arg in ("location", "path", "path_name")]
             path = _path_in([*node.args[position : position + 1], *keywords], known)
@@ -259,13 +246,13 @@ def _imported_paths(tree: ast.AST) -> Iterator[str]:
 
 def _added_folders(tree: ast.AST) -> Iterator[str]:
     """Yield the folders that a file adds to Python's search path."""
-    known = _values_of_names(tree)
+    known = values_of_names(tree)
     lists = set(_names_of_search_path(tree))
     functions = _names_of(tree, ADDS_FOLDER).keys()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (_adds_to(node.func, lists) or _last_name(node.func) in functions):
+        if isinstance(node, ast.Call) and (_adds_to(node.func, lists) or last_name(node.func) in functions):
             yield from (_path_in([value], known) for value in _elements(node.args[-1:]))
-    for targets, value in _assignments(tree):
+    for targets, value in assignments(tree):
         if any(_is_search_path(target, lists) for target in targets):
             yield from (_path_in([element], known) for element in _elements([value]))
 
@@ -276,7 +263,7 @@ def _names_of_search_path(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "sys":
             yield from (alias.asname or alias.name for alias in node.names if alias.name == "path")
-    for targets, value in _assignments(tree):
+    for targets, value in assignments(tree):
         if _is_search_path(value, set()):
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
@@ -290,7 +277,7 @@ def _is_search_path(value: ast.expr, lists: Collection[str]) -> bool:
     whole = value.value if isinstance(value, ast.Subscript) else value
     if isinstance(whole, ast.Name):
         return whole.id in lists
-    return isinstance(whole, ast.Attribute) and whole.attr == "path" and _last_name(whole.value) == "sys"
+    return isinstance(whole, ast.Attribute) and whole.attr == "path" and last_name(whole.value) == "sys"
 
 
 def _elements(values: list[ast.expr]) -> Iterator[ast.expr]:
@@ -298,30 +285,11 @@ def _elements(values: list[ast.expr]) -> Iterator[ast.expr]:
         yield from value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-def _values_of_names(tree: ast.AST) -> dict[str, ast.expr]:
-    """Return the values that a file assigns to its names. Paths may be put together in several steps."""
-    return {name: value for targets, value in _assignments(tree) for name in map(_last_name, targets) if name}
-
-
 def _path_in(values: list[ast.expr], known: Mapping[str, ast.expr]) -> str:
     """Return the texts in an expression as a relative path, without ``..`` at its beginning."""
     unread = dict(known)
-    parts = normpath("/".join(text for value in values for text in _texts(value, unread))).split("/")
+    parts = normpath("/".join(text for value in values for text in texts_in(value, unread))).split("/")
     return "/".join(part for part in parts if part not in ("", ".", "..") and "\0" not in part)
-
-
-def _texts(value: ast.AST, unread: dict[str, ast.expr]) -> Iterator[str]:
-    """Yield the texts in an expression, in order. Names that are ``unread`` are replaced by the texts in their values.
-
-    Every name is read only once, because names may depend on each other.
-    """
-    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-        yield value.value
-    elif isinstance(value, ast.Name) and value.id in unread:
-        yield from _texts(unread.pop(value.id), unread)
-    else:
-        for child in ast.iter_child_nodes(value):
-            yield from _texts(child, unread)
 
 
 def _can_be_a_file(name: str) -> bool:

@@ -6,8 +6,10 @@ import ast
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ from trainables.script.options import ScriptOptions
 from trainables.script.program_text import (
     INTERPRETER,
     MOST_NAMES,
+    SETTINGS_SUFFIXES,
     command_words,
     has_program_suffix,
     is_launcher,
@@ -39,8 +42,11 @@ from trainables.script.program_text import (
     paths_in,
     search_path_in,
     shell_words,
+    words_of_variables,
+    written_names,
 )
 from trainables.script.project import folders_above, project_of
+from trainables.script.read_settings import named_settings
 
 LONGEST_NAME = 256
 """Words of a command with more characters are not looked up as files."""
@@ -125,7 +131,15 @@ class _CodeSearch:
         given = options.environment.get(PYTHON_PATH, user_path(os.environ))
         inherited = [self.root / folder for folder in given.split(os.pathsep) if folder]
         self._search_path |= dict.fromkeys(filter(os.path.isdir, inherited))
+        self._settings: dict[tuple[Path, str], None] = {}
+        """Settings that a Python file or a variable names, each with the folder from which it is seen."""
+        self._written = set(written_names(shlex.join(options.command)))
+        """Names, without folders, of files that a program writes."""
         words = list(command_words(options.command))
+        for word in words_of_variables(options.environment):
+            if has_program_suffix(word):
+                self._add_named(self.root, word)
+            self._settings[self.root, word] = None
         # A file can name a directory that holds files which earlier texts named. So start over until nothing is new.
         while True:
             before = self._size
@@ -138,7 +152,8 @@ class _CodeSearch:
                     self._read_file(name)
                 read.update(unread)
             if self._size == before:
-                return
+                break
+        self._add_settings()
 
     def unfound(self) -> list[str]:
         """Return the modules that Python files import, and that are neither among the files nor installed."""
@@ -162,6 +177,14 @@ class _CodeSearch:
             len(self._environments),
         )
 
+    def _add_settings(self) -> None:
+        """Add the settings that are named, unless a program may write them. Large ones are data."""
+        for folder, name in self._settings:
+            if name.lower().endswith(SETTINGS_SUFFIXES) and os.path.basename(name) not in self._written:
+                for path in paths_in(name):
+                    if len(path) < LONGEST_NAME and _is_small_file(folder / path):
+                        self._add_named(folder, path)
+
     def _read_file(self, name: str) -> None:
         """Add what a file runs or imports."""
         file = Path(os.path.abspath(self.root / name))
@@ -169,7 +192,9 @@ class _CodeSearch:
             return  # Data.
         content = _content_of(file)
         if name in self._shell_files or is_shell(name, content):
-            self._read_shell(shell_words(content[:MOST_SHELL_BYTES].decode(errors="replace")), file.parent)
+            text = content[:MOST_SHELL_BYTES].decode(errors="replace")
+            self._written.update(written_names(text))
+            self._read_shell(shell_words(text), file.parent)
             return
         own = file.resolve().parent
         modules = _imported_files(MAIN, own, file, [*self._search_path, *folders_above(own)])
@@ -180,6 +205,10 @@ class _CodeSearch:
             for word in names_in(name, content):
                 for folder in (self.root, file.parent):
                     self._add_named(folder, word)
+        if file.suffix in (*PYTHON_SUFFIXES, ""):
+            settings = named_settings(content)
+            self._written |= settings.written
+            self._settings |= dict.fromkeys(product((self.root, file.parent), sorted(settings.read)))
 
     def _read_shell(self, words: Sequence[str], folder: Path) -> None:
         """Add the files that words of a shell in a folder name, and the modules that it runs."""
@@ -199,17 +228,28 @@ class _CodeSearch:
             added = [self._add_named(*place) for place in places]
             if has_program_suffix(word) and not any(added) and not NOT_A_FILE.search(word):
                 self.missing.append(word)
+        for word in words:
+            # Many programs read arguments from such a file.
+            name = word.removeprefix("@")
+            is_read = name != word and os.path.basename(name) not in self._written
+            if is_read and (file := self._run_file(name, folder)):
+                self._add_shell_file(file)
         for word, by_shell in run_words(words, lambda one: self._run_file(one, folder) is not None):
             if file := self._run_file(word, folder):
-                name = os.path.relpath(file, self.root)
-                self._add(name)
                 if by_shell:
-                    self._shell_files.add(name)
+                    self._add_shell_file(file)
+                else:
+                    self._add(os.path.relpath(file, self.root))
         for module in modules_in(words):
             modules = _files_of_module([*self._folders, *self._search_path], module)
             self._modules |= modules
             for file in modules.values():
                 self._add(os.path.relpath(file, self.root))
+
+    def _add_shell_file(self, file: Path) -> None:
+        name = os.path.relpath(file, self.root)
+        self._add(name)
+        self._shell_files.add(name)
 
     def _run_file(self, word: str, folder: Path) -> Path | None:
         """Return the file of the project that a word of a shell stands for if an interpreter runs it, or None. Files

@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
@@ -31,6 +31,8 @@ EXPANDED = re.compile(r".*(\$\{[^}]*\}|\$\w+|\$|[)`])")
 """Pattern of the part of a word up to its last variable or command, which only a shell can replace by its text."""
 REDIRECTS = re.compile(r"\d*>>?|tee")
 """Pattern of a word of a shell before the name of a file that is written."""
+WRITTEN = re.compile(r"(^|_)(checkpoint|history|log|metrics|out|output|results?|save)s?(_|$)", re.IGNORECASE)
+"""Pattern in the name of a variable with a file that a program writes."""
 WRITES = re.compile(r"-o|--?(checkpoint|history|log|metrics|out|output|results|save)[\w-]*")
 """Pattern of an option of a program with the name of a file or directory that it writes."""
 MOST_SHEBANG_BYTES = 256
@@ -95,13 +97,8 @@ def command_words(command: Iterable[str]) -> Iterator[str]:
 def shell_words(text: str) -> list[str]:
     """Return the words of a shell's text, as the shell would split it, and their parts after ``=``. Omit names of files
     that it writes."""
-    lines = [line for line in text.replace("`", " ").replace("\\\n", " ").splitlines() if not COMMENT.match(line)]
-    try:
-        parts = _split("\n".join(lines))
-    except ValueError:  # A quotation mark is not closed, such as an apostrophe in a comment or in a text for a program.
-        parts = [part for line in lines for part in _split_line(line)]
     words: list[str] = []
-    for before, part in pairwise(["", *parts]):
+    for before, part in pairwise(["", *_parts(text)]):
         option, _, value = part.partition("=")
         is_written = WRITES.fullmatch(before) and not has_program_suffix(part)
         if not REDIRECTS.fullmatch(before) and not is_written:
@@ -110,6 +107,27 @@ def shell_words(text: str) -> list[str]:
             if any(map(str.isspace, part)) and len(inner := value or part) < len(text):
                 words += shell_words(inner)
     return words
+
+
+def written_names(text: str) -> Iterator[str]:
+    """Yield the names, without folders, of files that a shell's text writes."""
+    for before, part in pairwise(["", *_parts(text)]):
+        option, _, value = part.partition("=")
+        if REDIRECTS.fullmatch(before) or WRITES.fullmatch(before):
+            yield os.path.basename(part)
+        elif WRITES.fullmatch(option):
+            yield os.path.basename(value)
+        elif any(map(str.isspace, part)) and len(part) < len(text):
+            yield from written_names(part)
+
+
+def _parts(text: str) -> list[str]:
+    """Return the words of a shell's text, as the shell would split it. Omit its comments."""
+    lines = [line for line in text.replace("`", " ").replace("\\\n", " ").splitlines() if not COMMENT.match(line)]
+    try:
+        return _split("\n".join(lines))
+    except ValueError:  # A quotation mark is not closed, such as an apostrophe in a comment or in a text for a program.
+        return [part for line in lines for part in _split_line(line)]
 
 
 def _split(text: str) -> list[str]:
@@ -133,6 +151,11 @@ def _has_placeholder(word: str) -> bool:
         return bool(placeholders.fields_in(word, "script.command"))
     except SettingsError:  # A brace in a shell script.
         return True
+
+
+def words_of_variables(variables: Mapping[str, str]) -> list[str]:
+    """Return the words in the values of environment variables, without those with files that a program writes."""
+    return list(command_words(value for name, value in variables.items() if not WRITTEN.search(name)))
 
 
 def paths_in(word: str) -> list[str]:

@@ -213,6 +213,96 @@ def test_projects_that_are_installed_to_be_edited_are_hashed(
     assert unfound_modules(script) == []
 
 
+READS_SETTINGS = {
+    "a name": "json.load(open('a.json'))",
+    "a mode": "json.load(open('a.json', 'rb')); json.load(open(mode='rt', file='b.json'))",
+    "a path": "HERE = Path(__file__).parent\nCONFIG = HERE / 'conf' / 'c.json'\njson.loads(CONFIG.read_text())",
+    "an opened path": "Path(__file__).with_name('a.json').open().read()",
+    "a joined path": "yaml.safe_load(open(os.path.join(os.path.dirname(__file__), 'conf', 'c.json')))",
+    "a text with a path": "HERE = os.path.dirname(__file__)\nopen(f'{HERE}/a.json')",
+    "a function of a library": "OmegaConf.load('d.yaml')",
+    "a list": "configparser.ConfigParser().read(['e.ini', 'f.ini'])",
+    "a check before": "if os.path.exists('a.json'): print('a.json', json.load(open('a.json')).copy())",
+    "content that is written elsewhere": "x = json.load(open('a.json')); json.dump(x, open(OUT / 'copy.json', 'w'))",
+    "replaced content": "Path('a.json').read_text().replace('SIZE', '3')",
+}
+READ_BY = {
+    "a mode": ["a.json", "b.json"],
+    "a path": ["conf/c.json"],
+    "a joined path": ["conf/c.json"],
+    "a function of a library": ["d.yaml"],
+    "a list": ["e.ini", "f.ini"],
+}
+MAY_WRITE = {
+    "a mode for writing": "json.dump(1, open('a.json', 'w'))",
+    "another mode": "open('a.json'); open('a.json', mode='r+')",
+    "a computed mode": "open('a.json'); open('a.json', MODE)",
+    "a written path": "STATE = Path('a.json')\njson.loads(STATE.read_text())\nSTATE.write_text('1')",
+    "a path that is opened to write": "open('a.json'); (HERE / 'a.json').open('a')",
+    "a function": "def save(path): open(path, 'w')\njson.load(open('a.json')); save('a.json')",
+    "a file that replaces it": "json.load(open('a.json')); os.replace('new', 'a.json')",
+    "another program": "subprocess.run(['tool', '--to', 'a.json']); json.load(open('a.json'))",
+    "another file of the script": "import model; open('other/a.json', 'w'); json.load(open('b.json'))",
+    "only a default": "parser.add_argument('--state', default='a.json')",
+    "no Python": "json.load(open('a.json')",
+    "large data": "json.load(open('large.json'))",
+    "a file that is not there": "json.load(open('gone.json'))",
+    "a long name": f"json.load(open('{'x/' * 300}.json'))",
+}
+
+
+@pytest.fixture
+def settings(place: Path) -> Path:
+    """A folder with settings."""
+    (place / "s" / "conf").mkdir(parents=True)
+    for name in ("a.json", "b.json", "conf/c.json", "d.yaml", "e.ini", "f.ini", "copy.json", "args.txt"):
+        (place / "s" / name).write_text("1")
+    (place / "s" / "large.json").write_bytes(b"0" * (1 << 20) + b"0")
+    (place / "s" / "model.py").write_text("import json\njson.load(open('a.json'))\nopen('b.json', 'w')\n")
+    return place / "s"
+
+
+@pytest.mark.parametrize("kind", [*READS_SETTINGS, *MAY_WRITE])
+def test_settings_that_python_reads_by_name_are_hashed_unless_it_may_write_them(
+    kind: str, settings: Path, place: Path
+) -> None:
+    (settings / "go.py").write_text((READS_SETTINGS | MAY_WRITE)[kind])
+    read = READ_BY.get(kind, ["a.json"]) if kind in READS_SETTINGS else []
+    imported = ["model.py"] if kind == "another file of the script" else []
+    assert code_of(options(place, "python", "go.py", directory="s")).files == sorted(["go.py", *read, *imported])
+    assert code_of(options(place, "python", "s/go.py", directory=".")).files == sorted(
+        f"s/{name}" for name in ["go.py", *read, *imported]
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "files"),
+    [
+        (["python", "go.py"], {"CONFIG": "a.json", "OTHER": "--config=conf/c.json {size}"}, ["a.json", "conf/c.json"]),
+        (["python", "go.py"], {"STEP": "model.py", "TRAIN_LOG": "b.json"}, ["a.json", "model.py"]),
+        (["python", "go.py"], {"RESULTS_FILE": "a.json", "OUT": "b.json", "CONFIG": "{out}/e.ini"}, []),
+        (["python", "go.py", "@args.txt"], {}, ["args.txt", "b.json"]),
+        (["sh", "-c", "python go.py --x @args.txt"], {}, ["args.txt", "b.json"]),
+        (["sh", "-c", "echo --x {size} > args.txt; python go.py @args.txt"], {}, []),
+        (["python", "go.py", "@{out}/args.txt", "@conf"], {}, []),
+        (["sh", "-c", "sed s/x/{size}/ d.yaml > a.json; python reads.py"], {}, ["d.yaml", "reads.py"]),
+        (["sh", "run.sh"], {}, ["reads.py", "run.sh"]),
+        (["python", "reads.py", "--out={out}/a.json"], {"CONFIG": "a.json"}, ["reads.py"]),
+    ],
+)
+def test_settings_of_variables_and_files_of_arguments_are_hashed(
+    command: list[str], environment: dict[str, str], files: list[str], settings: Path, place: Path
+) -> None:
+    (settings / "go.py").touch()
+    (settings / "reads.py").write_text("import json\njson.load(open('a.json'))\n")
+    (settings / "model.py").write_text("import json\njson.load(open('a.json'))\n")
+    (settings / "args.txt").write_text("--config\nb.json\n--out\ncopy.json\n")
+    (settings / "run.sh").write_text("make settings --output=a.json\npython reads.py\n")
+    script = replace(options(place, *command, directory="s"), environment=environment)
+    named = ["go.py"] if "go.py" in " ".join(command) else []
+    assert code_of(script).files == sorted([*named, *files])
+
+
 CHANGES = {
     "one file": (["train.py"], [], "train.py in {place} on"),
     "settings, and a new file": (

@@ -1,0 +1,41 @@
+"""Names and texts in the expressions of Python programs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    """Yield the targets and the value of each assignment."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield node.targets, node.value
+        elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
+            yield [node.target], node.value
+
+
+def last_name(value: ast.AST) -> str:
+    """Return the last name in ``a.b.c``, or an empty string for another expression."""
+    if isinstance(value, ast.Attribute):
+        return value.attr
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def values_of_names(tree: ast.AST) -> dict[str, ast.expr]:
+    """Return the values that a file assigns to its names. Paths may be put together in several steps."""
+    return {name: value for targets, value in assignments(tree) for name in map(last_name, targets) if name}
+
+
+def texts_in(value: ast.AST, unread: dict[str, ast.expr]) -> Iterator[str]:
+    """Yield the texts in an expression, in order. Names that are ``unread`` are replaced by the texts in their values.
+
+    Every name is read only once, because names may depend on each other.
+    """
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+    elif isinstance(value, ast.Name) and value.id in unread:
+        yield from texts_in(unread.pop(value.id), unread)
+    else:
+        for child in ast.iter_child_nodes(value):
+            yield from texts_in(child, unread)

@@ -1,0 +1,101 @@
+"""Settings that a Python text reads by a literal name: ``json.load(open(HERE / "config.json"))``.
+
+A text may also write the file, and a change of it would then stop the sweep that wrote it. So a name counts only if
+calls that read get it (:data:`READS`, or ``open`` without a mode for writing). If any other call gets a file of that
+name, it may write the file. Calls that only make or check paths (:data:`MAKES_PATHS`) do neither.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from posixpath import basename, normpath
+from typing import NamedTuple
+
+from trainables.contract.expressions import last_name, texts_in, values_of_names
+from trainables.script.program_text import SETTINGS_SUFFIXES
+
+READS = re.compile(r"open|(full_|safe_|unsafe_)?(load|read)\w*|dotenv_values|from_(file|json|toml|yaml)\w*")
+"""Pattern of functions that read a file."""
+MAKES_PATHS = frozenset(
+    {
+        *("Path", "PosixPath", "PurePath", "absolute", "abspath", "expanduser", "fspath", "join", "joinpath"),
+        *("realpath", "relative_to", "resolve", "str", "with_name"),
+        *("endswith", "exists", "format", "get", "getenv", "getmtime", "getsize", "is_file", "isfile", "print"),
+        *("startswith", "stat"),
+    }
+)
+"""Functions that make a path, or that do not change its file."""
+READ_MODE = re.compile("[rbtU]*")
+"""Pattern of a mode of ``open`` that only reads."""
+NAME = re.compile(b"|".join(re.escape(suffix.encode()) for suffix in SETTINGS_SUFFIXES), re.IGNORECASE)
+"""Pattern in every text that names settings."""
+
+
+class NamedSettings(NamedTuple):
+    """Settings that a Python text names.
+
+    Attributes:
+        read: Paths of the files that it reads.
+        written: Names, without folders, of the files that it may write.
+    """
+
+    read: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+
+
+def named_settings(content: bytes) -> NamedSettings:
+    """Return the settings that a Python text names. Return none for another text."""
+    return _named_in(content) if NAME.search(content) else NamedSettings()
+
+
+@lru_cache(maxsize=256)
+def _named_in(content: bytes) -> NamedSettings:
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Not Python, or too deeply nested.
+        return NamedSettings()
+    known = {name: value for name, value in values_of_names(tree).items() if not _is_content(value)}
+    read: set[str] = set()
+    written: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (function := last_name(node.func)) not in MAKES_PATHS:
+            paths = set(_paths_given(node, known))
+            if READS.fullmatch(function) and (function != "open" or _opens_to_read(node, known)):
+                read |= paths
+            else:
+                written.update(map(basename, paths))
+    return NamedSettings(frozenset(path for path in read if basename(path) not in written), frozenset(written))
+
+
+def _is_content(value: ast.AST) -> bool:
+    """Return True for an expression with the content of a file."""
+    return any(isinstance(node, ast.Call) and READS.fullmatch(last_name(node.func)) for node in ast.walk(value))
+
+
+def _paths_given(call: ast.Call, known: Mapping[str, ast.expr]) -> Iterator[str]:
+    """Yield the paths of settings that a call gets, also as the object of a method."""
+    owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    for value in (*owner, *call.args, *(keyword.value for keyword in call.keywords)):
+        for one in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
+            if not _is_content(one):
+                yield from _path_of(one, known)
+
+
+def _path_of(value: ast.expr, known: Mapping[str, ast.expr]) -> list[str]:
+    """Return a list with the path that an expression stands for, or an empty list if it is none of settings."""
+    path = normpath("/".join(texts_in(value, dict(known))))
+    return [path] if path.lower().endswith(SETTINGS_SUFFIXES) and "\0" not in path else []
+
+
+def _opens_to_read(call: ast.Call, known: Mapping[str, ast.expr]) -> bool:
+    """Return True if a call of ``open`` only reads. ``Path(...).open`` has its mode first."""
+    is_method = isinstance(call.func, ast.Attribute) and bool(_path_of(call.func.value, known))
+    position = 0 if is_method else 1
+    modes = [*call.args[position : position + 1], *(word.value for word in call.keywords if word.arg == "mode")]
+    return all(
+        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and READ_MODE.fullmatch(mode.value) is not None
+        for mode in modes
+    )
