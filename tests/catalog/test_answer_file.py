@@ -61,7 +61,7 @@ def test_files_that_a_space_of_somebody_else_names_are_not_read(tmp_path: Path) 
     code = f"import needed_elsewhere\n{GOOD}"
     files = write_sweep(Home(tmp_path / "own"), script_spec(tmp_path, code, script={"code": None}), runs=[]).files
     shutil.copytree(tmp_path / "own", tmp_path / "copy")
-    caution = "The script imports needed_elsewhere, found neither near it nor installed."
+    caution = "The script needs needed_elsewhere, found neither near it nor installed."
     for home, is_said in (("own", True), ("copy", False)):
         cautions = read_sweep(Home(tmp_path / home), files.id).answer.cautions
         assert any(text.startswith(caution) for text in cautions) is is_said

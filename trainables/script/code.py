@@ -47,6 +47,7 @@ from trainables.script.program_text import (
 )
 from trainables.script.project import folders_above, project_of
 from trainables.script.read_settings import named_settings
+from trainables.script.started_modules import Started, started_in
 
 LONGEST_NAME = 256
 """Words of a command with more characters are not looked up as files."""
@@ -102,8 +103,8 @@ def code_of(options: ScriptOptions) -> ScriptCode:
 
 
 def unfound_modules(options: ScriptOptions) -> list[str]:
-    """Return the modules that Python files of a script import, and that are neither among its files nor installed.
-    Return nothing if the options list its code."""
+    """Return the modules that Python files of a script import or start, and that are neither among its files nor
+    installed. Return nothing if the options list its code."""
     return [] if options.code else _CodeSearch(options).unfound()
 
 
@@ -124,6 +125,8 @@ class _CodeSearch:
         """Those of the files that a shell reads, whatever their names and first lines."""
         self._modules: dict[str, Path] = {}
         """Modules that were found."""
+        self._started: set[str] = set()
+        """Modules that Python files start in other processes."""
         self._folders = {self.root: None}
         """Directories in which shells may look for files."""
         self._environments = dict.fromkeys(usual_environments(self.root, os.environ | dict(options.environment)))
@@ -156,9 +159,10 @@ class _CodeSearch:
         self._add_settings()
 
     def unfound(self) -> list[str]:
-        """Return the modules that Python files import, and that are neither among the files nor installed."""
+        """Return the modules that Python files import or start, and that are neither among the files nor installed."""
         files = [self.root / name for name in self.files if Path(name).suffix in PYTHON_SUFFIXES]
-        needed = {name for file in files for name in required_names(file)} - self._own_names()
+        needed = {name for file in files for name in required_names(file)} | set(map(top_name, self._started))
+        needed -= self._own_names()
         return sorted(needed - installed_names(self._environments)) if needed else []
 
     def _own_names(self) -> set[str]:
@@ -209,6 +213,22 @@ class _CodeSearch:
             settings = named_settings(content)
             self._written |= settings.written
             self._settings |= dict.fromkeys(product((self.root, file.parent), sorted(settings.read)))
+            self._add_started(started_in(content), file.parent)
+
+    def _add_started(self, started: Started, folder: Path) -> None:
+        """Add the files of the modules that a Python file in a folder starts."""
+        self._started |= started.modules
+        own = dict.fromkeys((self.root, folder))
+        entered = [place for name in sorted(started.folders) for one in own if (place := one / name).is_dir()]
+        for module in sorted(started.modules):
+            self._add_module(module, [*entered, *own, *self._search_path])
+
+    def _add_module(self, module: str, folders: Sequence[Path]) -> None:
+        """Add the files of a module that a process runs, if one of these folders has it."""
+        modules = _files_of_module(folders, module)
+        self._modules |= modules
+        for file in modules.values():
+            self._add(os.path.relpath(file, self.root))
 
     def _read_shell(self, words: Sequence[str], folder: Path) -> None:
         """Add the files that words of a shell in a folder name, and the modules that it runs."""
@@ -241,10 +261,7 @@ class _CodeSearch:
                 else:
                     self._add(os.path.relpath(file, self.root))
         for module in modules_in(words):
-            modules = _files_of_module([*self._folders, *self._search_path], module)
-            self._modules |= modules
-            for file in modules.values():
-                self._add(os.path.relpath(file, self.root))
+            self._add_module(module, [*self._folders, *self._search_path])
 
     def _add_shell_file(self, file: Path) -> None:
         name = os.path.relpath(file, self.root)

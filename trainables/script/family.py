@@ -129,7 +129,7 @@ class ScriptFamily(Family):
         if unfound := unfound_modules(self.options):
             more = f" and {len(unfound) - MOST_NAMED} more" if len(unfound) > MOST_NAMED else ""
             warnings.append(
-                f"The script imports {', '.join(unfound[:MOST_NAMED])}{more}, found neither near it nor installed. "
+                f"The script needs {', '.join(unfound[:MOST_NAMED])}{more}, found neither near it nor installed. "
                 "If that code is yours, runs are reused even if it changes: list its files under `script: code`."
             )
         return warnings

@@ -357,11 +357,34 @@ def test_modules_that_are_found_nowhere_are_named(text: str, place: Path) -> Non
     spec = script_spec(
         place / "space", script={"command": ["python", str(place / "project" / "train.py")], "code": None}
     )
-    warning = (
-        f"The script imports {', '.join(IMPORTS[text])}, found neither near it nor installed. If that code is yours"
-    )
+    warning = f"The script needs {', '.join(IMPORTS[text])}, found neither near it nor installed. If that code is yours"
     assert any(line.startswith(warning) for line in spec.warnings()) is bool(IMPORTS[text])
     assert unfound_modules(replace(script, code=("train.py",))) == []
+
+
+STARTS = {
+    "in its folder": ("[sys.executable, '-m', 'near.cli']", {"near/cli.py", "near/core.py"}, []),
+    "in another folder": ("[sys.executable, '-u', '-m', 'cli'], cwd='near'", {"near/cli.py", "near/core.py"}, []),
+    "in a folder above": ("['python3', '-um', 'up.cli'], cwd='../'", {"../up/cli.py"}, []),
+    "by a launcher": ("(TORCHRUN, '--nproc=2', '-m', 'near.cli', '--x')", {"near/cli.py", "near/core.py"}, []),
+    "of Python": ("[sys.executable, '-m', 'json.tool']", set(), []),
+    "nowhere": ("[sys.executable, '-m', 'far_off.cli'], cwd=Path(__file__).parents[1]", set(), ["far_off"]),
+    "computed": ("[sys.executable, '-m', MODULE, '-m', name]", set(), []),
+    "of another program": ("['git', 'commit', '-m', 'far_off']", set(), []),
+}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_modules_that_python_starts_are_hashed_or_named(kind: str, tmp_path: Path) -> None:
+    """No mark says how far the project reaches."""
+    call, files, unfound = STARTS[kind]
+    for name in ("exp/near/cli.py", "exp/near/core.py", "up/cli.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("import near.core, core\n" if name == "exp/near/cli.py" else "")
+    (tmp_path / "exp" / "go.py").write_text(f"import subprocess, sys\nsubprocess.run({call})\n")
+    script = options(tmp_path, "python", "go.py", directory="exp")
+    assert set(code_of(script).files) == {"go.py", *files}
+    assert unfound_modules(script) == unfound
 
 
 def test_a_module_that_is_not_found_is_named_beside_settings_and_folders_of_its_name(tmp_path: Path) -> None:
