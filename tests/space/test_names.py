@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,29 @@ def test_a_model_file_that_is_hidden_by_another_module(module: str, owner: str, 
     message = run("plan", "units.yaml").refused()
     assert f"{owner} of that name" in message
     assert f"hides {file}: rename the file" in message
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_model_file_that_is_hidden_by_one_in_the_working_directory(
+    is_imported: bool, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook in one project opens the search space of another."""
+    module = f"twin_{is_imported}"
+    for name in ("p1", "p2"):
+        (workplace / name).mkdir()
+        (workplace / name / f"{module}.py").write_text("from tests.families import LogisticFamily as Board\n")
+        (workplace / name / "units.yaml").write_text(UNITS.replace(FAMILY, f"{module}:Board"))
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.chdir(workplace / "p1")
+    if is_imported:
+        importlib.import_module(module)
+    remedy = "" if is_imported else f", or change the working directory to {workplace / 'p2'}"
+    with pytest.raises(UserError) as refused:
+        load_space("../p2/units.yaml")
+    assert str(refused.value).endswith(f"hides {workplace / 'p2' / module}.py: rename the file{remedy}")
+    if not is_imported:
+        monkeypatch.chdir(workplace / "p2")
+        assert load_space("units.yaml").folder == str(workplace / "p2")
 
 
 @pytest.mark.parametrize("written", ["1e3", "1E+3", "1000.0", "0.1e4"])

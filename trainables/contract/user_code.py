@@ -174,7 +174,11 @@ def _check_place(folder: Path, module_name: str) -> None:
     if other is None or (own is not None and os.path.exists(other) and os.path.samefile(other, own)):
         return
     whose = "Python's own module" if top in sys.stdlib_module_names else "another module"
-    raise NameTakenError(f"{whose} of that name ({other}) hides {module_file(folder, module_name)}: rename the file")
+    # The empty path is the working directory. A module that was imported from there stays if the directory changes.
+    here = module_file(Path(), top) if "" in sys.path and top not in sys.modules else None
+    is_here = here is not None and os.path.exists(other) and os.path.samefile(here, other)
+    remedy = f"rename the file, or change the working directory to {folder}" if is_here else "rename the file"
+    raise NameTakenError(f"{whose} of that name ({other}) hides {module_file(folder, module_name)}: {remedy}")
 
 
 def unused_file(module_name: str) -> Path | None:
