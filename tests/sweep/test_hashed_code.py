@@ -155,3 +155,9 @@ def test_the_hash_covers_lines_that_only_look_like_comments(beginning: bytes, wo
         scores.append(sys.modules[spec.family_class.__module__].SCORE)
     assert scores == [0.9, 0.7]
     assert len(set(hashes)) == 2
+
+
+def test_texts_that_are_too_long_for_names_of_files_are_no_modules(workplace: Path, module: str) -> None:
+    """Ray and Hydra import by texts such as ``package.module``."""
+    space = write(workplace, module, imports=f"TEXT = 'a.{'b' * 300}'\ndef load():\n    import {'c' * 300}")
+    assert re.fullmatch(r"[0-9a-f]{16}", load_space(str(space)).source)

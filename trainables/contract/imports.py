@@ -28,6 +28,8 @@ ADDS_FOLDER = frozenset({"addsitedir"})
 """Functions that add a folder to Python's search path."""
 ADDING = frozenset({"append", "extend", "insert"})
 """Methods that add to a list."""
+LONGEST_NAME = 240
+"""Maximum number of characters of the name of a module, which its file has with a suffix."""
 EXPORTS = "__all__"
 """Name of the list of a package's modules that ``from package import *`` imports."""
 
@@ -85,7 +87,7 @@ def _imports_in(file: Path, name: str, state: tuple[int, ...]) -> Imports:
         frozenset(filter(_can_be_a_file, names | around)),
         frozenset(folders),
         frozenset(filter(_can_be_a_file, _packages_of_computed_names(tree, own))),
-        frozenset(_texts_like_names(tree, own)),
+        frozenset(filter(_can_be_a_file, _texts_like_names(tree, own))),
     )
 
 
@@ -293,7 +295,7 @@ def _path_in(values: list[ast.expr], known: Mapping[str, ast.expr]) -> str:
 
 
 def _can_be_a_file(name: str) -> bool:
-    return all(part and "/" not in part and "\0" not in part for part in name.split("."))
+    return all(part and len(part) <= LONGEST_NAME and "/" not in part and "\0" not in part for part in name.split("."))
 
 
 def _absolute(name: str, package: str) -> str:
