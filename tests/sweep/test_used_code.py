@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import re
 import sys
 import time
 from pathlib import Path
@@ -35,6 +36,17 @@ FILES = {
         "class Net:\n        def rate(self):\n            return helper.rate()",
     ),
     "an import in a function": ("", "self.load()", "def load(self):\n        import helper as h"),
+    "a computed import in a function": (
+        "import importlib",
+        "self.load()",
+        "def load(self):\n        importlib.import_module('helper')",
+    ),
+    "a file": (
+        "import importlib.util as util\nspec = util.spec_from_file_location('own', 'helper.py')\n"
+        "own = util.module_from_spec(spec)\nspec.loader.exec_module(own)",
+        "own.rate()",
+        "",
+    ),
     "a name in a function": ("", "self.load()", "def load(self):\n        from helper import rate"),
     "a module in a directory": ("import library.helper", "library.helper.rate()", ""),
     "a module in a package": ("import package", "package.helper.rate()", ""),
@@ -100,6 +112,43 @@ CELLS = {
     "a function in a list": ("others = [lambda: len('return 1')]", "return 22", "others[0]()"),
     "a number": ("rate = len('return 1')", "return 22", "rate"),
     "a dict": ("rates = {'a': [1.5, len('return 1')]}", "return 22", "rates['a']"),
+    "a number of numpy": ("import numpy\nrate = numpy.float32(len('return 1'))", "return 22", "rate"),
+    "a dict with a function": ("rates = {'act': abs, 'lr': len('return 1')}", "return 22", "rates['lr']"),
+    "a dict with a default": (
+        "import collections\nrates = collections.defaultdict(int, a=len('return 1'))",
+        "return 22",
+        "rates['a']",
+    ),
+    "fields": ("import types\nrates = types.SimpleNamespace(lr=len('return 1'))", "return 22", "rates.lr"),
+    "a dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Rates:\n    lr: int\nrates = Rates(len('return 1'))",
+        "return 22",
+        "rates.lr",
+    ),
+    "a default of pydantic": (
+        "import pydantic\nclass Rates(pydantic.BaseModel):\n    lr: int = len('return 1')",
+        "return 22",
+        "Rates().lr",
+    ),
+    "a partial function": (
+        "import functools\nother = functools.partial(abs, len('return 1'))",
+        "return 22",
+        "other()",
+    ),
+    "a function in an object": (
+        "class Memo:\n    def __init__(self, one):\n        self.one = one\n    def __call__(self):\n"
+        "        return self.one()\n@Memo\ndef other():\n    return 1",
+        "return 22",
+        "other()",
+    ),
+    "a function of numpy": ("import numpy\n@numpy.vectorize\ndef other(x):\n    return 1", "return 22", "other(2)"),
+    "a bound method": (
+        "class Net:\n    def inner(self):\n        return 1\n    def rate(self):\n        return self.inner()\n"
+        "other = Net().rate",
+        "return 22",
+        "other()",
+    ),
+    "executed text": ("own = {}\nexec('def other(): return 1', own)\nother = own['other']", "return 22", "other()"),
     "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
 }
 
@@ -141,6 +190,87 @@ def test_data_of_other_cells_are_not_hashed(first: str, value: str, monkeypatch:
     assert len(hashes) == 1
 
 
+ODD = {
+    "an object that refuses questions": (
+        "class Odd(dict):\n    __getattr__ = dict.__getitem__\nodd = Odd(lr=1)\n"
+        "class Net:\n    odd = odd\n    def __call__(self): pass\n    def __getattr__(self, name):\n"
+        "        raise KeyError(name)\nnet = Net()",
+        "odd, Net, net",
+    ),
+    "a closed file": ("import shelve\nodd = shelve.open('odd')\nodd.close()\nclass Net:\n    odd = odd", "odd, Net"),
+    "a module without a name": ("import types\nodd = types.ModuleType('odd')\ndel odd.__name__", "odd"),
+    "a list in itself": ("odd = [1]\nodd += [odd] * 40", "odd"),
+    "lists in lists": ("import numpy\nodd = [[numpy.float32(1)] * 900 for _ in range(900)]", "odd"),
+    "functions as keys": ("def one(): pass\nodd = {one: 1, object(): 2, abs: 3}", "odd"),
+}
+
+
+@pytest.mark.parametrize("first", ODD)
+def test_odd_objects_of_other_cells_have_the_same_hash_in_another_notebook(first: str, workplace: Path) -> None:
+    """Also if they raise exceptions when they are asked for anything."""
+    cells, names = ODD[first]
+    cell = f"class Board:\n    def train(self):\n        return {names}\n"
+    hash_it = "make_present('__main__', 'Board')\nprint(source_hash('__main__:Board'))"
+    assert re.fullmatch("[0-9a-f]{16}\n", before := in_notebook(workplace, cells, cell, hash_it))
+    assert in_notebook(workplace, cells, cell, hash_it) == before
+
+
+OLD = {
+    "a factory": ("def make():\n    def rate():\n        return {0}\n    return rate", "make()", "one()"),
+    "an attribute": ("class Net:\n    rate = {0}", "Net", "one.rate"),
+    "an enum": ("import enum\nclass Net(enum.Enum):\n    rate = {0}", "Net", "one.rate.value"),
+    "a default": ("def rate(x={0}):\n    return x", "rate", "one()"),
+    "a base": ("class Top:\n    rate = {0}\nclass Net(Top):\n    pass", "Net", "one.rate"),
+    "a function in a function": (
+        "def around(inner):\n    return lambda: inner()\n@around\ndef rate():\n    return {0}",
+        "rate",
+        "one()",
+    ),
+    "a dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass Net:\n    rate: float = {0}", "Net", "one()"),
+}
+"""For each kind of code that a cell takes from a file: the file, what the cell takes, and how its class uses it."""
+
+
+@pytest.mark.parametrize("part", OLD)
+def test_what_a_cell_took_from_a_file_before_its_change_is_refused(
+    part: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notebook would train old code under the hash of the new file. A comment changes nothing."""
+    text, taken, value = OLD[part]
+    name = f"taken_{part.replace(' ', '_')}"
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    file = workplace / f"{name}.py"
+    file.write_text(text.format(1))
+    first, cell = (
+        f"import {name}\none = {name}.{taken}",
+        f"class Board:\n    def train(self):\n        return {value}\n",
+    )
+    before = hash_of_cells(first, cell, monkeypatch)
+    make_present("board_cells", "Board")
+    file.write_text(f"# Why.\n{text.format(1)}")
+    make_present("board_cells", "Board")
+    assert source_hash("board_cells:Board") == before
+    file.write_text(text.format(22))
+    with pytest.raises(ImportError, match=r"has changed since a cell imported .*: run the cells again that import or"):
+        make_present("board_cells", "Board")
+    assert hash_of_cells(first, cell, monkeypatch) != before
+    make_present("board_cells", "Board")
+
+
+def test_a_function_that_a_file_keeps_in_a_dict_is_not_refused(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    file = workplace / "keeps_in_a_dict.py"
+    file.write_text("RATES = {'a': lambda: 1}\n")
+    cell = "class Board:\n    def train(self):\n        return rate()\n"
+    before = hash_of_cells("import keeps_in_a_dict\nrate = keeps_in_a_dict.RATES['a']", cell, monkeypatch)
+    make_present("board_cells", "Board")
+    file.write_text("# Why.\nRATES = {'a': lambda: 1}\n")
+    make_present("board_cells", "Board")
+    assert source_hash("board_cells:Board") == before
+
+
 def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
     assert hash_of_cells("count = 0", cell, monkeypatch) == hash_of_cells("count = 7", cell, monkeypatch)
@@ -160,7 +290,8 @@ def test_a_class_in_a_notebook_that_uses_a_changed_file_trains_the_new_code_or_i
     shown = in_notebook(workplace, again, family, run, change, tried, again, tried, fresh).splitlines()
     assert shown[0] == "0.55"
     assert shown[1].endswith(
-        f"{workplace / 'helper.py'} has changed since a cell imported rate from it: import rate again"
+        f"{workplace / 'helper.py'} has changed since a cell imported rate from it: run the cells again that import or "
+        "use rate"
     )
     assert "the code of __main__:Board has changed" in shown[2]
     assert shown[-1] == "0.825"

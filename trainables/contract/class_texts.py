@@ -10,23 +10,32 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial, partialmethod
-from types import CodeType, FunctionType
+from functools import cached_property, partial, partialmethod
+from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import numpy as np
 
-from trainables.contract.finder import is_outside
-from trainables.contract.user_modules import file_of
+from trainables.contract.user_modules import is_in_cell
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types of values whose text is their value."""
 WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
 """Attributes of a property or a decorated function with what it wraps."""
+WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, partialmethod, MethodType)
+"""Types of values that have these attributes themselves."""
+FIELDS = ("__pydantic_fields__",)
+"""Special attributes that hold what a class declares."""
 MOST_WRAPPED = 3
 """Maximum number of wrappers around a function that are looked into."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 """Pattern of an address in memory, in the text of an object that has no text of its own."""
+
+
+def module_of(one: FunctionType | type) -> str:
+    """Return the module of a function or class, or an empty string if it has none, as after ``exec``."""
+    name = one.__module__
+    return name if isinstance(name, str) else ""
 
 
 def code_parts(kind: type) -> Iterator[str]:
@@ -59,7 +68,7 @@ def loaded_parts(kind: type) -> Iterator[str]:
 
 def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
     for name, value in sorted(vars(kind).items()):
-        is_special = name.startswith("__") and name.endswith("__")
+        is_special = name.startswith("__") and name.endswith("__") and name not in FIELDS
         if not is_special and not inspect.isfunction(value) and (text := value_text(value, around)):
             yield f"{name} = {text}"
 
@@ -76,8 +85,18 @@ def unwrapped(value: object, depth: int = 0) -> Iterator[object]:
     """Yield a value and what it wraps, such as the function of a cached property."""
     yield value
     for part in WRAPPED if depth < MOST_WRAPPED else ():
-        if (inner := getattr(value, part, None)) is not None:
+        # Only these types are asked: an object may raise anything when it is asked for an unknown attribute.
+        inner = getattr(value, part, None) if isinstance(value, WRAPPERS) else own_attributes(value).get(part)
+        if inner is not None:
             yield from unwrapped(inner, depth + 1)
+
+
+def own_attributes(value: object) -> Mapping[str, object]:
+    """Return the attributes that an object has itself, without running code of its class."""
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError, ValueError):  # It has none, or gives this name to something else.
+        return {}
 
 
 def source_of(function: FunctionType) -> str:
@@ -128,15 +147,18 @@ def value_text(value: object, around: tuple[int, ...] = ()) -> str:
         return f"{{{', '.join(sorted(map(text_of, value)))}}}"
     if isinstance(value, tuple | list | deque):
         return f"({', '.join(map(text_of, value))})"
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | MappingProxyType):
         return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, np.ndarray):
         content = text_of(value.tolist()) if value.dtype.hasobject else value.tobytes().hex()
         return f"{value.dtype} {value.shape} {content}"
-    if isinstance(value, type) and is_outside(value.__module__) and file_of(value.__module__) is None:
+    if isinstance(value, type) and is_in_cell(module_of(value)):
         own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
         return f"class {' '.join(part for kind in own for part in parts_of_class(kind, (*around, id(value))))}"
-    text = _tensor_text(value) or repr(value)
+    try:
+        text = _tensor_text(value) or repr(value)
+    except Exception:  # noqa: BLE001 - the object may be of any library, and for example be closed
+        return ""
     return "" if ADDRESS.search(text) else text
 
 

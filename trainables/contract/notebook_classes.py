@@ -14,13 +14,15 @@ from trainables.contract.class_texts import (
     code_parts,
     code_text,
     loaded_parts,
+    module_of,
     parts_of_class,
     source_of,
     value_text,
 )
 from trainables.contract.file_hashes import DIGITS
 from trainables.contract.present_code import imported_hash
-from trainables.contract.used_code import is_in_cell, is_in_users_file, used_code
+from trainables.contract.used_code import used_code
+from trainables.contract.user_modules import is_in_cell, is_in_users_file
 
 
 class _Filled(NamedTuple):
@@ -73,7 +75,7 @@ def attributes_may_be_filled(kind: object) -> Iterator[None]:
 def _hash_of(kind: type, parts_of: Callable[[type], Iterator[str]]) -> str:
     digest = hashlib.sha256()
     for base in kind.__mro__:
-        module = base.__module__
+        module = module_of(base)
         if is_in_cell(module):
             digest.update("\0".join(parts_of(base)).encode() + b"\0")
         elif is_in_users_file(module):
@@ -88,14 +90,17 @@ def _hash_of(kind: type, parts_of: Callable[[type], Iterator[str]]) -> str:
 def _used_parts(kind: type, parts_of: Callable[[type], Iterator[str]]) -> Iterator[str]:
     """Yield the texts of what a class uses. Values count only if those of the class do."""
     used = used_code(kind)
-    hashes = {**used.later, **{name: imported_hash(name) for name in used.modules}}
+    hashes = {**used.hashes, **{name: imported_hash(name) for name in used.modules}}
     yield from (f"{name} {hashes[name]}" for name in sorted(hashes))
+    loaded = code_parts if parts_of is code_parts else loaded_parts
+    # The file of what cells took from it may have changed since, so what they hold counts, too.
+    taken = [(f"{module_of(one)}.{one.__qualname__}", one, loaded) for one in used.taken]
     yield from sorted(
-        f"{name}: {' '.join(parts_of(one)) if isinstance(one, type) else _function_text(one, parts_of)}"
-        for name, one in used.cells
+        f"{name}: {' '.join(parts(one)) if isinstance(one, type) else _function_text(one, parts)}"
+        for name, one, parts in (*taken, *((name, one, parts_of) for name, one in used.cells))
     )
     if parts_of is not code_parts:
-        yield from (f"{name} = {value_text(used.values[name])}" for name in sorted(used.values))
+        yield from sorted(f"{name} = {value_text(value)}" for name, value in used.values)
 
 
 def _function_text(function: FunctionType, parts_of: Callable[[type], Iterator[str]]) -> str:

@@ -19,12 +19,13 @@ from types import ModuleType
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from trainables.contract.class_texts import module_of
 from trainables.contract.executed_files import Execution, content_hash, last_execution, was_imported_once
 from trainables.contract.file_hashes import has_changed, hash_of_files, hash_of_texts, may_have_changed
 from trainables.contract.finder import MAIN, SourceLoader, is_outside
 from trainables.contract.import_anew import import_anew, modules_from
-from trainables.contract.used_code import is_in_users_file, is_old_copy, used_code
-from trainables.contract.user_modules import file_of, files_of, folder_of, named_modules
+from trainables.contract.used_code import is_old_copy, used_code
+from trainables.contract.user_modules import file_of, files_of, folder_of, is_in_users_file, named_modules
 
 MOST_IMPORTS = 5
 """Maximum number of times that a module is imported anew because a file changed during the last import."""
@@ -280,7 +281,7 @@ def _warn_of_doubtful(file: Path) -> None:
 def _bases_in_files(kind: object) -> list[type]:
     """Return the bases of a class that are in files of the user."""
     bases = kind.__mro__ if isinstance(kind, type) else ()
-    return [base for base in bases if is_in_users_file(base.__module__)]
+    return [base for base in bases if is_in_users_file(module_of(base))]
 
 
 def _make_used_present(kind: object) -> None:
@@ -302,8 +303,8 @@ def _make_used_present(kind: object) -> None:
             )
     if old := next(filter(is_old_copy, used.taken), None):
         raise ImportError(
-            f"{file_of(old.__module__)} has changed since a cell imported {old.__name__} from it: import "
-            f"{old.__name__} again"
+            f"{file_of(old.__module__)} has changed since a cell imported {old.__name__} from it: run the cells again "
+            f"that import or use {old.__name__}"
         )
 
 

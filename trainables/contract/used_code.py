@@ -6,28 +6,49 @@ Nothing is run. The names in the compiled functions of the class are looked up w
 from __future__ import annotations
 
 import dis
+import enum
 import inspect
 import logging
+import os
 import sys
+from argparse import Namespace
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial, partialmethod
-from importlib.machinery import PathFinder
+from dataclasses import is_dataclass
+from functools import cache, lru_cache, partial, partialmethod
+from importlib.machinery import SOURCE_SUFFIXES, PathFinder
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import NamedTuple
 
-from trainables.contract.class_texts import PLAIN, code_parts, functions_of, unwrapped, value_text
-from trainables.contract.file_hashes import hash_of_files
-from trainables.contract.finder import FINDER, MAIN, is_installed, is_outside, module_file, top_name
-from trainables.contract.user_modules import TooManyModulesError, file_of, files_of, folder_of, own_modules
+import numpy as np
 
-MOST_VALUES = 1000
-"""Maximum number of values in a list or dict of a cell that counts. A longer one is data."""
-MOST_NESTED = 5
-"""Maximum depth of such lists."""
-WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, partialmethod)
-"""Types of values with functions in them that cannot be called."""
+from trainables.contract.class_texts import (
+    PLAIN,
+    bound_text,
+    code_text,
+    functions_of,
+    loaded_parts,
+    module_of,
+    own_attributes,
+    unwrapped,
+)
+from trainables.contract.file_hashes import hash_of_files
+from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, top_name
+from trainables.contract.imports import IMPORTING, MODULE
+from trainables.contract.user_modules import (
+    TooManyModulesError,
+    file_of,
+    files_of,
+    is_in_cell,
+    is_in_users_file,
+    own_modules,
+)
+
+MOST_ENTRIES = 1000
+"""Maximum number of entries of a list or dict of a cell that counts, with those of lists in it. A longer one is
+data."""
 _too_large: set[str] = set()
 """Modules that a warning has named because their packages have too many modules."""
 
@@ -39,18 +60,18 @@ class UsedCode(NamedTuple):
 
     Attributes:
         modules: Names of the user's imported modules.
-        later: Hashes of the user's modules that functions import when they are called, by name. They are not imported
-            yet.
-        taken: Functions and classes of files that cells hold under names of their own.
+        hashes: Hashes of the user's modules that are not imported by name, by name. Functions will import them when
+            they are called, or cells have loaded their files.
+        taken: Functions and classes of files that cells hold.
         cells: Functions and classes of other cells, with the names by which they are reached.
-        values: Plain values of other cells by name.
+        values: Plain values of other cells, with the names by which they are reached.
     """
 
     modules: tuple[str, ...]
-    later: Mapping[str, str]
+    hashes: Mapping[str, str]
     taken: tuple[FunctionType | type, ...]
     cells: tuple[tuple[str, FunctionType | type], ...]
-    values: Mapping[str, object]
+    values: tuple[tuple[str, object], ...]
 
 
 def used_code(kind: object) -> UsedCode:
@@ -62,48 +83,54 @@ def used_code(kind: object) -> UsedCode:
     whole = {name for name in (*modules, *walk.later) if _is_whole_package(name, walk.later)}
     modules = [name for name in modules if whole.isdisjoint(_around(name))]
     later = {name: folder for name, folder in walk.later.items() if whole.isdisjoint(_around(name))}
-    values = {name: value for name, value in walk.values.items() if name not in walk.assigned}
-    hashes = {name: _hash_in(folder, name) for name, folder in later.items()}
-    return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), values)
+    hashes = {**walk.loaded, **{name: _hash_in(folder, name) for name, folder in later.items()}}
+    values = [(name, value) for name, value in walk.values if name.partition("[")[0] not in walk.assigned]
+    return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), tuple(values))
 
 
 def is_old_copy(one: FunctionType | type) -> bool:
-    """Return True if the module of a function or class has another one under its name now, with other code.
+    """Return True if the file of a function or class, which has been imported, does not have its code now.
 
-    Tools that reload modules give the old one the new code, so it may stay.
+    Tools that reload modules give old functions and classes the new code, so these may stay.
     """
-    module = sys.modules.get(one.__module__)
+    name = module_of(one)
+    module, file = sys.modules.get(name), file_of(name)
+    if module is None or file is None or file.suffix not in SOURCE_SUFFIXES:
+        return False
+    functions = [function for _, function in functions_of(one)] if isinstance(one, type) else [one]
+    # Others were made by libraries, as the methods of a dataclass.
+    own = os.path.realpath(file)
+    written = [function for function in functions if os.path.realpath(function.__code__.co_filename) == own]
+    codes = _codes_in(file, file.stat().st_mtime_ns)
+    for function in written:
+        scope = function.__globals__
+        is_of_old_module = scope.get("__name__") == name and scope is not vars(module)
+        if is_of_old_module or _text_of(function.__code__) not in codes:
+            return True
     now: object = module
-    for name in one.__qualname__.split("."):
-        now = getattr(now, "__dict__", {}).get(name)
-    if now is None or any(one is part for part in unwrapped(now)):
-        return False  # A function made it, or the file does not have it now.
+    for part in one.__qualname__.split("."):
+        now = own_attributes(now).get(part)
     if isinstance(one, type):
-        functions = [function for _, function in functions_of(one)]
-        is_same = isinstance(now, type) and list(code_parts(one)) == list(code_parts(now))
-    else:
-        functions = [one]
-        is_same = any(value_text(part) == value_text(one) for part in unwrapped(now) if inspect.isfunction(part))
-    content = vars(module)
-    return not is_same or any(
-        function.__globals__ is not content for function in functions if function.__module__ == one.__module__
-    )
+        return isinstance(now, type) and now is not one and list(loaded_parts(now)) != list(loaded_parts(one))
+    if not inspect.isfunction(now) or _text_of(now.__code__) != _text_of(one.__code__):
+        return False  # Another function has its name, such as one around it.
+    return bound_text(now) != bound_text(one)
 
 
-def is_in_users_file(module_name: str) -> bool:
-    """Return True for an imported module in a file of the user, which is not the main program."""
-    return (
-        is_outside(module_name)
-        and top_name(module_name) not in (MAIN, *sys.stdlib_module_names)
-        and file_of(module_name) is not None
-        and not is_installed(Path(folder_of(module_name)))
-    )
+def _text_of(code: CodeType) -> str:
+    return "\n".join(code_text(code))
 
 
-def is_in_cell(module_name: str) -> bool:
-    """Return True for a module without a file, as that of the cells of a notebook."""
-    is_library = not is_outside(module_name) or top_name(module_name) in sys.stdlib_module_names
-    return not is_library and file_of(module_name) is None
+@lru_cache(maxsize=64)
+def _codes_in(file: Path, changed_ns: int) -> frozenset[str]:
+    """Return the texts of the code of all functions in a file, which changed at a time."""
+    codes = set[str]()
+    inner = [compile(file.read_bytes(), str(file), "exec", dont_inherit=True)]
+    while inner:
+        code = inner.pop()
+        codes.add(_text_of(code))
+        inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return frozenset(codes)
 
 
 class _Names(NamedTuple):
@@ -133,99 +160,145 @@ def _names_in(code: CodeType) -> _Names:
                 imported.add(name)
             case "IMPORT_FROM":
                 imported.add(f"{package}.{name}")
+    if not IMPORTING.isdisjoint(read | attributes):  # A call such as `importlib.import_module("helper")`.
+        imported.update(text for text in code.co_consts if isinstance(text, str) and MODULE.fullmatch(text))
     inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     own = (read, assigned, attributes, imported)
     return _Names(*(frozenset(one).union(*(names[place] for names in inner)) for place, one in enumerate(own)))
 
 
 class _Walk:
-    """A walk through the functions of a class, and through what they use. The attributes are those of
-    :class:`UsedCode`, and the names that functions assign with ``global``."""
+    """A walk through the functions of a class, and through what they use.
+
+    Attributes:
+        modules: Names of the user's imported modules.
+        later: Folders of the user's modules that functions import when they are called, by name.
+        loaded: Hashes of files that cells have loaded under names that are not those of imported modules.
+        taken: See :class:`UsedCode`.
+        cells: See :class:`UsedCode`.
+        values: See :class:`UsedCode`.
+        assigned: Names that functions assign with ``global``.
+    """
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
         self.later: dict[str, Path] = {}
+        self.loaded: dict[str, str] = {}
         self.taken: list[FunctionType | type] = []
         self.cells: list[tuple[str, FunctionType | type]] = []
-        self.values: dict[str, object] = {}
+        self.values: list[tuple[str, object]] = []
         self.assigned: set[str] = set()
         self._seen: set[int] = set()
+        self._is_in_cell = cache(is_in_cell)
+        self._is_in_users_file = cache(is_in_users_file)
 
     def visit_class(self, name: str, kind: type) -> None:
         """Visit a class that cells use by a name, or the first class, which has none."""
         for base in kind.__mro__:
             if id(base) in self._seen:
                 continue
-            if is_in_cell(base.__module__):
+            if self._is_in_cell(module_of(base)):
                 self._seen.add(id(base))
                 if name:
                     self.cells.append((name, base))
                 for _, function in functions_of(base):
                     self._visit_function("", function)
-                for attribute, value in vars(base).items():
-                    if not (attribute.startswith("__") and attribute.endswith("__")):
-                        self._visit(f"{base.__qualname__}.{attribute}", value)
-            elif is_in_users_file(base.__module__) and name:
+                for attribute, value in list(vars(base).items()):
+                    if not ((attribute.startswith("__") and attribute.endswith("__")) or isinstance(value, PLAIN)):
+                        self._visit(f"{base.__qualname__}.{attribute}", value, has_values=False)
+            elif name:
                 self._seen.add(id(base))
-                self._take(base)
+                if self._is_in_users_file(module_of(base)):
+                    self._take(base)
 
     def _visit_function(self, name: str, function: FunctionType) -> None:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        if is_in_users_file(function.__module__):
+        if self._is_in_users_file(module_of(function)):
             self._take(function)
+        elif self._is_in_cell(module_of(function)):
+            if name:
+                self.cells.append((name, function))
+            self._visit_names(function)
+        else:
             return
-        if not is_in_cell(function.__module__):
-            return
-        if name:
-            self.cells.append((name, function))
+        for number, held in enumerate(_held_by(function)):
+            self._visit(f"{function.__qualname__} {number}", held, has_values=False)
+
+    def _visit_names(self, function: FunctionType) -> None:
         names = _names_in(function.__code__)
         self.assigned |= names.assigned
         for one in sorted(names.read & function.__globals__.keys()):
-            value = function.__globals__[one]
-            if _is_plain(value):
-                self.values[one] = value
-            else:
-                self._visit(one, value, names.attributes)
+            self._visit(one, function.__globals__[one], names.attributes)
         for one in sorted(names.imported):
             self._visit_import(one)
-        for number, held in enumerate(_held_by(function)):
-            self._visit(f"{function.__qualname__} {number}", held)
 
     def _take(self, one: FunctionType | type) -> None:
         self.taken.append(one)
-        self.modules.add(one.__module__)
+        self.modules.add(module_of(one))
 
-    def _visit(self, name: str, value: object, attributes: frozenset[str] = frozenset(), depth: int = 0) -> None:
-        """Visit a value that a function reaches by a name. ``attributes`` may be names of modules in a package."""
+    def _visit(
+        self, name: str, value: object, attributes: frozenset[str] = frozenset(), *, has_values: bool = True
+    ) -> None:
+        """Visit a value that a function reaches by a name, and the entries of lists and dicts in it.
+
+        ``attributes`` may be names of modules in a package. Without ``has_values``, only code counts: the text of what
+        holds the value has its plain values.
+        """
+        entries = [(name, value)]
+        reached = 0
+        around = set[int]()
+        values: list[tuple[str, object]] = []
+        leaves: list[tuple[str, object]] = []
+        while entries:
+            place, entry = entries.pop()
+            if isinstance(entry, (*PLAIN, np.generic, enum.Enum)):
+                values.append((place, entry))
+            elif (inner := _entries_of(entry)) is None:
+                leaves.append((place, entry))
+            elif id(entry) not in around:
+                around.add(id(entry))
+                reached += len(inner)
+                entries += [(f"{place}[{key}]", one) for key, one in inner]
+            if reached > MOST_ENTRIES:
+                return  # Data.
+        self.values += values if has_values else []
+        for place, leaf in leaves:
+            self._visit_object(place, leaf, attributes)
+
+    def _visit_object(self, name: str, value: object, attributes: frozenset[str]) -> None:
         if isinstance(value, ModuleType):
-            self._visit_module(value.__name__, attributes)
+            self._visit_module(value, attributes)
         elif isinstance(value, type):
             self.visit_class(name, value)
-        elif isinstance(value, Mapping | list | tuple | set | frozenset):
-            if len(value) <= MOST_VALUES and depth < MOST_NESTED:
-                items = value.items() if isinstance(value, Mapping) else enumerate(value)
-                for place, entry in items:
-                    self._visit(f"{name}[{place!r:.80}]", entry, depth=depth + 1)
-        elif not isinstance(value, PLAIN):
-            parts = unwrapped(value) if callable(value) or isinstance(value, WRAPPERS) else ()
-            for part in parts:
+        elif isinstance(value, partial | partialmethod):
+            self._visit(name, [value.func, value.args, value.keywords])
+        elif id(value) not in self._seen:
+            held = list(own_attributes(value).values()) if callable(value) else []
+            for part in (*unwrapped(value), *(part for one in held for part in unwrapped(one))):
                 if inspect.isfunction(part):
                     self._visit_function(name, part)
-            self.visit_class(f"the class of {name}", type(value))
+            self._seen.add(id(value))
+            owner = value.__self__ if isinstance(value, MethodType) else value
+            self.visit_class(f"the class of {name}", owner if isinstance(owner, type) else type(owner))
 
-    def _visit_module(self, name: str, attributes: frozenset[str]) -> None:
-        if is_in_users_file(name):
+    def _visit_module(self, module: ModuleType, attributes: frozenset[str]) -> None:
+        name = str(own_attributes(module).get("__name__", ""))
+        if sys.modules.get(name) is not module:
+            file = own_attributes(module).get("__file__")
+            if isinstance(file, str) and Path(file).is_file() and not is_installed(Path(file)):
+                self.loaded[f"file of {name}"] = hash_of_files({name: Path(file)})
+        elif self._is_in_users_file(name):
             self.modules.add(name)
-        elif is_in_cell(name):  # A package without a file.
-            for inner in (f"{name}.{attribute}" for attribute in attributes):
-                if inner in sys.modules:
+        elif self._is_in_cell(name):  # A package without a file.
+            for inner in (sys.modules.get(f"{name}.{attribute}") for attribute in sorted(attributes)):
+                if isinstance(inner, ModuleType) and inner is not module:
                     self._visit_module(inner, attributes)
 
     def _visit_import(self, name: str) -> None:
-        if name in sys.modules:
-            self._visit_module(name, frozenset())
+        if isinstance(module := sys.modules.get(name), ModuleType):
+            self._visit_module(module, frozenset())
         elif (folder := _users_folder(top_name(name))) is not None and module_file(folder, name) is not None:
             self.later[name] = folder
 
@@ -239,14 +312,31 @@ def _held_by(function: FunctionType) -> Iterator[object]:
             yield cell.cell_contents
 
 
-def _is_plain(value: object, depth: int = 0) -> bool:
-    """Return True for a value whose text is its value, and for short lists and dicts of these."""
-    if isinstance(value, PLAIN):
-        return True
-    if type(value) not in (list, tuple, set, frozenset, dict) or depth == MOST_NESTED:
-        return False
-    entries = [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)  # type: ignore[call-overload]
-    return len(entries) <= MOST_VALUES and all(_is_plain(entry, depth + 1) for entry in entries)
+def _entries_of(value: object) -> list[tuple[str, object]] | None:
+    """Return the entries of a list or dict, or the fields of an object that only has fields, each with its place.
+    Return None for any other value."""
+    # Methods of a subclass could be others than those of the type.
+    match value:
+        case dict() | MappingProxyType():
+            items = list(dict.items(value) if isinstance(value, dict) else value.items())
+            places = [repr(key) if isinstance(key, PLAIN) else str(number) for number, (key, _) in enumerate(items)]
+            keys = [(f"key {place}", key) for place, (key, _) in zip(places, items, strict=True)]
+            return [*keys, *((place, entry) for place, (_, entry) in zip(places, items, strict=True))]
+        case set():
+            return [("", entry) for entry in set.__iter__(value)]
+        case frozenset():
+            return [("", entry) for entry in frozenset.__iter__(value)]
+        case list():
+            return [(str(number), entry) for number, entry in enumerate(list.__iter__(value))]
+        case tuple():
+            return [(str(number), entry) for number, entry in enumerate(tuple.__iter__(value))]
+        case deque():
+            return [(str(number), entry) for number, entry in enumerate(deque.__iter__(value))]
+    is_record = isinstance(value, SimpleNamespace | Namespace)
+    if is_record or (is_dataclass(value) and not isinstance(value, type) and not callable(value)):
+        fields = sorted(own_attributes(value).items())
+        return [*fields, ("class", type(value))]
+    return None
 
 
 def _users_folder(top: str) -> Path | None:

@@ -77,6 +77,22 @@ def file_of(module_name: str) -> Path | None:
     return Path(os.path.abspath(file))
 
 
+def is_in_cell(module_name: str) -> bool:
+    """Return True for a module without a file, as that of the cells of a notebook."""
+    is_library = not is_outside(module_name) or top_name(module_name) in sys.stdlib_module_names
+    return not is_library and file_of(module_name) is None
+
+
+def is_in_users_file(module_name: str) -> bool:
+    """Return True for an imported module in a file of the user, which is not the main program."""
+    return (
+        is_outside(module_name)
+        and top_name(module_name) not in (MAIN, *sys.stdlib_module_names)
+        and file_of(module_name) is not None
+        and not is_installed(Path(folder_of(module_name)))
+    )
+
+
 def files_of(module_name: str) -> dict[str, Path]:
     """Return the files of a module from outside this project and of the modules that it imports from its own folder.
 
