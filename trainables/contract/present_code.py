@@ -24,7 +24,8 @@ from trainables.contract.executed_files import Execution, content_hash, last_exe
 from trainables.contract.file_hashes import has_changed, hash_of_files, hash_of_texts, may_have_changed
 from trainables.contract.finder import MAIN, SourceLoader, is_outside
 from trainables.contract.import_anew import import_anew, modules_from
-from trainables.contract.used_code import is_old_copy, used_code
+from trainables.contract.old_copies import is_old_copy
+from trainables.contract.used_code import used_code
 from trainables.contract.user_modules import file_of, files_of, folder_of, is_in_users_file, named_modules
 
 MOST_IMPORTS = 5

@@ -9,7 +9,6 @@ import dis
 import enum
 import inspect
 import logging
-import os
 import sys
 from argparse import Namespace
 from collections import deque
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache, lru_cache, partial, partialmethod
-from importlib.machinery import SOURCE_SUFFIXES, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import NamedTuple
@@ -26,10 +25,7 @@ import numpy as np
 
 from trainables.contract.class_texts import (
     PLAIN,
-    bound_text,
-    code_text,
     functions_of,
-    loaded_parts,
     module_of,
     own_attributes,
     unwrapped,
@@ -86,51 +82,6 @@ def used_code(kind: object) -> UsedCode:
     hashes = {**walk.loaded, **{name: _hash_in(folder, name) for name, folder in later.items()}}
     values = [(name, value) for name, value in walk.values if name.partition("[")[0] not in walk.assigned]
     return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), tuple(values))
-
-
-def is_old_copy(one: FunctionType | type) -> bool:
-    """Return True if the file of a function or class, which has been imported, does not have its code now.
-
-    Tools that reload modules give old functions and classes the new code, so these may stay.
-    """
-    name = module_of(one)
-    module, file = sys.modules.get(name), file_of(name)
-    if module is None or file is None or file.suffix not in SOURCE_SUFFIXES:
-        return False
-    functions = [function for _, function in functions_of(one)] if isinstance(one, type) else [one]
-    # Others were made by libraries, as the methods of a dataclass.
-    own = os.path.realpath(file)
-    written = [function for function in functions if os.path.realpath(function.__code__.co_filename) == own]
-    codes = _codes_in(file, file.stat().st_mtime_ns)
-    for function in written:
-        scope = function.__globals__
-        is_of_old_module = scope.get("__name__") == name and scope is not vars(module)
-        if is_of_old_module or _text_of(function.__code__) not in codes:
-            return True
-    now: object = module
-    for part in one.__qualname__.split("."):
-        now = own_attributes(now).get(part)
-    if isinstance(one, type):
-        return isinstance(now, type) and now is not one and list(loaded_parts(now)) != list(loaded_parts(one))
-    if not inspect.isfunction(now) or _text_of(now.__code__) != _text_of(one.__code__):
-        return False  # Another function has its name, such as one around it.
-    return bound_text(now) != bound_text(one)
-
-
-def _text_of(code: CodeType) -> str:
-    return "\n".join(code_text(code))
-
-
-@lru_cache(maxsize=64)
-def _codes_in(file: Path, changed_ns: int) -> frozenset[str]:
-    """Return the texts of the code of all functions in a file, which changed at a time."""
-    codes = set[str]()
-    inner = [compile(file.read_bytes(), str(file), "exec", dont_inherit=True)]
-    while inner:
-        code = inner.pop()
-        codes.add(_text_of(code))
-        inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return frozenset(codes)
 
 
 class _Names(NamedTuple):
