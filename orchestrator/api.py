@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -24,6 +25,7 @@ from orchestrator.home.ownership import foreign_note
 from orchestrator.home.trusted_code import UntrustedCodeError, check_script
 from orchestrator.report import answer_table
 from orchestrator.report.answer import Answer
+from orchestrator.report.sentences.origin import origin_line
 from orchestrator.report.side_by_side import LabeledAnswer, finding
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
@@ -46,11 +48,18 @@ FIGURES = ("posterior", "curves", "transitions", "embeddings")
 """Kinds of figures of :meth:`SweepResults.figure`. The first three show the DataFrame with the same name."""
 
 
+@dataclass(frozen=True, repr=False)
 class PrintedAnswer(Answer):
-    """An answer that a notebook displays like the command line."""
+    """An answer that a notebook displays like the command line.
+
+    Attributes:
+        origin: What was imported, such as "16 runs imported". Empty if nothing was.
+    """
+
+    origin: str = ""
 
     def __repr__(self) -> str:
-        return clean(answer_table.plain(self))
+        return clean("\n".join(filter(None, (answer_table.plain(self), origin_line(self.origin)))))
 
 
 class SweepResults:
@@ -83,7 +92,7 @@ class SweepResults:
     @cached_property
     def answer(self) -> PrintedAnswer:
         """Findings as values: intervals, posteriors, comparisons. Its ``repr`` is the printed answer."""
-        return PrintedAnswer(**vars(self._stored.answer))
+        return PrintedAnswer(**vars(self._stored.answer), origin=self._stored.origin)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -208,7 +217,8 @@ class PooledResults:
     @cached_property
     def answer(self) -> PrintedAnswer:
         """Findings from all runs as values. Its ``repr`` is the printed answer."""
-        return PrintedAnswer(**vars(self._pooled.answer))
+        origins = dict.fromkeys(sweep.origin for sweep in self._pooled.sweeps if sweep.origin)
+        return PrintedAnswer(**vars(self._pooled.answer), origin="; ".join(origins))
 
     @cached_property
     def runs(self) -> pd.DataFrame:

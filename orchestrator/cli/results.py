@@ -45,7 +45,7 @@ from orchestrator.record import mlflow_store
 from orchestrator.report.answer_table import comparison_view, render
 from orchestrator.report.sentences.explanation import explain
 from orchestrator.report.sentences.next_step import next_step
-from orchestrator.report.sentences.origin import origin_line
+from orchestrator.report.sentences.origin import imported_text, origin_line
 from orchestrator.report.side_by_side import can_scale, scaling_text
 from orchestrator.space.spaces import open_space
 from orchestrator.sweep.probe_stored_runs import probe_runs, say_unknown_files
@@ -299,7 +299,7 @@ def verify_command(
     checked = check(given, allowed)
     wide_console().print(render(checked.answer))
     echo("")
-    if origin := origin_line(given.imported, given.imported_runs):
+    if origin := origin_line(imported_text(given.imported, given.imported_runs)):
         echo(origin)
     differences = [*checked.differences, *(_retrain(checked, retrain, seed, space) if retrain else ())]
     for difference in differences:

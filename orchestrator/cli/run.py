@@ -40,6 +40,7 @@ from orchestrator.home.ownership import check_own
 from orchestrator.home.safe_writing import own_directory
 from orchestrator.report import answer_table
 from orchestrator.report.sentences.next_step import next_step
+from orchestrator.report.sentences.origin import origin_line
 from orchestrator.report.verdicts.table import HEADER, markdown, over_table, summary
 from orchestrator.space.expectations import expectations_of
 from orchestrator.space.expected_findings import check_expectations, resolve_expectations
@@ -229,9 +230,11 @@ def _without_answered(attempts: Sequence[Attempt], console: Console) -> list[Att
 
 def _print_ended(console: Console, is_named: bool, attempt: Attempt) -> None:
     """Print the answer of a sweep if the console is quiet. If there are several sweeps, print its error too."""
-    if attempt.answer is not None and console.quiet:
-        heading = f"{attempt.spec.title}: {attempt.spec.question}\n" if is_named else ""
-        echo(f"{heading}{answer_table.plain(attempt.answer, next_step(attempt.spec, attempt.answer))}")
+    if attempt.answer is not None and attempt.sweep is not None and console.quiet:
+        heading = f"{attempt.spec.title}: {attempt.spec.question}" if is_named else ""
+        text = answer_table.plain(attempt.answer, next_step(attempt.spec, attempt.answer))
+        origin = origin_line(open_sweep(attempt.sweep.id, attempt.sweep.files.home).origin)
+        echo("\n".join(filter(None, (heading, text, origin))))
     elif is_named and isinstance(attempt.error, SweepError):
         echo(f"{attempt.spec.title}: {attempt.error}", err=True)
 

@@ -45,6 +45,8 @@ QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Levels of MLflow's loggers that report migrations, or errors that are also raised."""
 RUNS_A_PAGE = 10_000
 """Runs in one answer of a store; MLflow allows at most 50,000."""
+MOST_PAGES = 100
+"""Maximum number of such answers: a broken server could name further ones without end."""
 LONGEST_REASON = 400
 """Maximum number of characters of an error in a message."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -319,10 +321,16 @@ def _without_login(text: str) -> str:
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
     """Return all runs of experiments that meet the conditions. ``view`` is MLflow's ``ViewType``, by default active
-    runs."""
+    runs.
+
+    Raises :class:`StoreError` if a server names more than :data:`MOST_PAGES` pages of them.
+    """
     page = client.search_runs(list(experiments), conditions, view, RUNS_A_PAGE)
     runs = list(page)
+    pages = 1
     while page.token:
+        if (pages := pages + 1) > MOST_PAGES:
+            raise StoreError(f"the MLflow store has more than {MOST_PAGES} pages of records with {conditions}")
         page = client.search_runs(list(experiments), conditions, view, RUNS_A_PAGE, page_token=page.token)
         runs += page
     return runs

@@ -28,7 +28,7 @@ from orchestrator.report.drawing import try_to_draw
 from orchestrator.report.probe_findings import probe_notes
 from orchestrator.report.sentences.costs import found_runs
 from orchestrator.report.sentences.next_step import next_step
-from orchestrator.report.sentences.origin import origin_line
+from orchestrator.report.sentences.origin import imported_text, origin_line
 from orchestrator.search.base import Searcher
 from orchestrator.search.pairs import Pairs
 from orchestrator.space.runs import Run
@@ -74,7 +74,7 @@ def finish(plan: StudyPlan, record: SweepRecords, recorder: Recorder, drive: Dri
         drive.view.console.print(Text(f"\n{sweep.spec.title}: {sweep.spec.question}", style="bold"))
     print_answer(result, drive.view.console)
     trials = () if sweep.spec.tune is None else recall_sweep(sweep).trials
-    origin = origin_line(sweep.files.is_imported, sum(run.is_imported for run in (*runs, *trials)))
+    origin = origin_line(imported_text(sweep.files.is_imported, sum(run.is_imported for run in (*runs, *trials))))
     replace_whole(sweep.files.directory / ANSWER_FILE, "\n".join(filter(None, (answer_table.plain(result), origin))))
     # Recorded again, now with the files. The first record comes before drawing, which may be interrupted.
     if files := draw(sweep, result, runs, trials):

@@ -493,6 +493,21 @@ def test_what_a_sweep_with_runs_of_an_archive_passes_on_says_so(tmp_path: Path, 
     with (tmp_path / "tables" / "transitions.csv").open() as table:
         imported = {row["mix"]: int(row["imported_runs"]) for row in csv.DictReader(table)}
     assert imported == {"add": 0, "add+prod": count}
+    assert repr(o.load(own, home.root).answer).endswith(f"\norigin  {count} runs imported")
+
+
+def test_a_quiet_command_says_that_runs_of_its_answer_came_with_an_archive(tmp_path: Path, run: Program) -> None:
+    home, wanted = Home(tmp_path / "home"), spec()
+    file, keys = forged(tmp_path, "other-20260101-000000-0000", wanted)
+    import_home(home, file, pytest.fail)
+    space = tmp_path / "space.yaml"
+    space.write_text(wanted.to_yaml())
+    words = ("run", space, "--engine", "local", "--record", "jsonl", "--home", home.root)
+    answer = run(*words, "--quiet").succeeded()
+    [own] = [sweep_id for sweep_id in home.sweep_ids() if not home.sweep(sweep_id).is_imported]
+    count = sum(origin.endswith("(imported)") for origin in origins(home, own).values())
+    assert 0 < count <= len(keys)
+    assert answer.endswith(f"\norigin  {count} runs imported\n")
 
 
 def test_the_answer_of_an_imported_sweep_says_so_in_its_file(tmp_path: Path, run: Program) -> None:

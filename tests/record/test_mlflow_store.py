@@ -13,9 +13,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.store.entities.paged_list import PagedList
 
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.record import mlflow_store
@@ -85,6 +87,14 @@ def test_a_database_that_another_user_can_exchange_is_not_opened(
         f"{tmp_path} belongs to another user (nobody), who could change the record there, or make SQLite delete files "
         "of yours. If you do not trust them, set MLFLOW_TRACKING_URI to a server"
     ]
+
+
+def test_a_server_that_names_further_pages_without_end_is_an_error() -> None:
+    client = Mock()
+    client.search_runs.return_value = PagedList([], token="more")
+    with pytest.raises(StoreError, match="the MLflow store has more than 100 pages of records with a = 'b'"):
+        all_runs(client, ["1"], "a = 'b'")
+    assert client.search_runs.call_count == 100
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a link to another user")

@@ -18,7 +18,6 @@ def imported_text(is_imported: bool, imported_runs: int) -> str:
     return f"{counted(imported_runs, 'run')} imported" if imported_runs else ""
 
 
-def origin_line(is_imported: bool, imported_runs: int) -> str:
-    """Return the line below an answer that names what was imported, or an empty string."""
-    imported = imported_text(is_imported, imported_runs)
+def origin_line(imported: str) -> str:
+    """Return the line below an answer for a text of :func:`imported_text`, or an empty string for an empty text."""
     return f"origin  {imported}" if imported else ""
