@@ -117,8 +117,8 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
     """Return the store from ``MLFLOW_TRACKING_URI``, by default a database in ``home``.
 
     Raises:
-        UserError: For a URI of another kind, a database that is a link (in a home, or of another user), and a path
-            that MLflow would change.
+        UserError: For a URI of another kind, a database that is a link (in a home), a named database behind another
+            user's link, and a path that MLflow would change.
     """
     uri = environment.get(URI_VARIABLE, "").strip()
     if uri.startswith(("http://", "https://")):
@@ -133,7 +133,7 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
         raise UserError(
             f"{database} is a link, which is not followed: move the database there, or pass that directory as --home"
         )
-    if text := foreign_link_text(database):
+    if uri and (text := foreign_link_text(database)):
         raise UserError(f"{text}: name another database in {URI_VARIABLE}, or a server")
     # Another user may replace the file by a link after the check above, so only its directory is resolved.
     path = database.resolve() if uri else database.parent.resolve() / database.name
