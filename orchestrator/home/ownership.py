@@ -177,7 +177,14 @@ def trust_home(root: Path) -> str:
     cannot be listed, and ``OSError`` if the home cannot be written.
     """
     Home(root).check_links()
-    if flaw := _add_home(root, _entry_of(root).id):
+    known_id = _entry_of(root).id
+    if not known_id and not os.access(root, os.W_OK):  # Its new id would have to be written there.
+        raise UserError(
+            f"{root} belongs to {user_name(root.stat().st_uid)}, and you cannot write there, so it cannot become your "
+            f"home: run `{command_line('home', 'export', 'FILE', '--home', root)}`, then "
+            f"`{command_line('home', 'import', 'FILE')}`"
+        )
+    if flaw := _add_home(root, known_id):
         raise UserError(flaw)
     sharing = sharing_text(root)
     return f"{root} {sharing}: what they write there counts as yours" if sharing else ""

@@ -265,7 +265,10 @@ def is_in_sweep(folder: Path) -> bool:
 
 
 def _is_part_of_home(place: Path) -> bool:
-    """Return True for the directory of a sweep, of a run, or of a record's files."""
+    """Return True for the directory of a sweep, of a run, or of a record's files, and for those of all sweeps or runs
+    of a home."""
+    if place.name in MARKS and is_home(place.parent):
+        return True
     above = place.parent.name
     if above in MARKS and (os.path.lexists(place / MARKS[above]) or IDS[above].search(place.name) is not None):
         return True

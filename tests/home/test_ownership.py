@@ -550,6 +550,25 @@ def test_a_home_of_another_user_is_read_until_it_is_trusted(public: Path, monkey
     as_user(OTHER, lambda: check_known(theirs, public / "settings of theirs"))
 
 
+@needs_root
+def test_a_home_that_its_owner_lets_others_only_read_cannot_be_trusted(
+    public: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new id could not be written, so nothing is listed."""
+    shutil.copytree(home.root, public / "theirs")
+    (public / "theirs" / HOME_ID_FILE).unlink()
+    subprocess.run(["chmod", "-R", "a+rX", public / "theirs"], check=True)
+
+    def act() -> None:
+        monkeypatch.setenv(CONFIG_VARIABLE, str(public / "settings"))
+        with pytest.raises(UserError, match="belongs to root, and you cannot write there, so it cannot become your"):
+            trust_home(public / "theirs")
+        assert not own_list("homes.jsonl").exists()
+
+    public.chmod(0o1777)
+    as_user(OTHER, act)
+
+
 def check_known(home: Path, settings: Path) -> None:
     os.environ[CONFIG_VARIABLE] = str(settings)
     assert why_foreign(home) == ""
@@ -598,7 +617,8 @@ def test_trusting_a_home_allows_no_code(home: Home, run: Program, tmp_path: Path
     (tmp_path / "code" / "models.py").touch()
     assert "may now import code" in run("home", "trust", tmp_path / "code").succeeded()
     assert why_foreign(tmp_path / "code") == ""
-    assert "is part of a home" in run("home", "trust", next(place.glob("sweeps/*"))).refused()
+    for part in (next(place.glob("sweeps/*")), place / "sweeps", place / "runs"):
+        assert "is part of a home" in run("home", "trust", part).refused()
 
 
 def test_a_command_is_printed_so_that_it_can_be_pasted(home: Home, run: Program) -> None:
