@@ -24,6 +24,7 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.did_you_mean import unknown
 from orchestrator.system.environment import HOME
 from orchestrator.system.errors import UserError
+from orchestrator.system.permissions import foreign_link_text
 from orchestrator.system.printing import Console, echo
 from orchestrator.system.text import counted, size_on_disk
 
@@ -98,6 +99,8 @@ def trust_command(
 
       home trust my_models
     """
+    if text := foreign_link_text(directory):
+        raise UserError(text)
     echo(trust_directory(directory.resolve(), warn))
 
 

@@ -330,7 +330,8 @@ def _directory_of_table(home: Home, name: str) -> Path:
 def _write(reproduction: Reproduction, choice: SpaceOptions, path: Path) -> None:
     recipe = ", ".join([f"Profile {choice.profile}", *choice.overrides])
     cost = f"{recipe}: {counted(len(reproduction.sweeps), 'sweep')}, {duration(reproduction.seconds)} of training."
-    replace_whole(path, markdown(over_table(reproduction.rows()), cost))
+    above = " ".join([cost, *(f"{line}." for line in reproduction.imported)])
+    replace_whole(path, markdown(over_table(reproduction.rows()), above))
 
 
 def _all(profile: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.home.directories import NO_LOCKS, Home
 from orchestrator.home.ownership import HOME_ID_FILE, check_own, is_home, list_as_own
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import closing_command, places_of_others
+from orchestrator.system.permissions import closing_command, foreign_link_text, places_of_others
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +22,16 @@ URL_BEGINNING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/?")
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` if a home's path is a URL, a circular link, a file or below a file."""
+    """Raise :class:`UserError` if a home's path is a URL, a circular link, behind another user's link, a file or below
+    a file."""
     if URL_BEGINNING.match(str(root)):
         raise UserError(f"{root} is a URL: pass a directory as --home; deploy/README.md explains how to copy a home")
     try:
         root.resolve()
     except (RuntimeError, OSError):  # Which one depends on the version of Python.
         raise UserError(f"{root} is a link that leads back to itself: pass a directory as --home") from None
+    if text := foreign_link_text(root):  # It could lead to another home of this user.
+        raise UserError(f"{text}: pass the directory where it leads as --home, if that is the home you mean")
     for path in (root, *root.parents):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: pass a directory as --home")

@@ -456,3 +456,20 @@ def test_no_directory_is_made_through_a_link_of_somebody_else(tmp_path: Path) ->
     with pytest.raises(OSError, match="The path has a link of another user"), whole_directory(path):
         pytest.fail("it was opened")
     assert list((tmp_path / "precious").iterdir()) == []
+
+
+@as_root
+@pytest.mark.parametrize("words", [["rm", "logistic", "-y"], ["home", "export", "FILE"], ["sync"], ["sweeps"]])
+def test_a_home_behind_a_link_of_somebody_else_is_no_home(words: list[str], tmp_path: Path, run: Program) -> None:
+    """It may lead to another home of this user, which they did not mean."""
+    files = write_sweep(Home(tmp_path / "private")).files
+    before = contents(files.home)
+    _of_somebody_else(tmp_path / "team" / "results", files.home.root)
+    given = [tmp_path / "home.tar.gz" if word == "FILE" else word for word in words]
+    for place in (tmp_path / "team" / "results", tmp_path / "team" / ".." / "team" / "results"):
+        refused = run(*given, "--home", place).refused()
+        assert "team/results is a link of another user (nobody), which is not followed: pass the directory" in refused
+    assert "is a link of another user" in run("home", "trust", tmp_path / "team" / "results").refused()
+    assert contents(files.home) == before
+    os.lchown(tmp_path / "team" / "results", 0, 0)  # A link of one's own is followed.
+    assert files.id in run("sweeps", "--home", tmp_path / "team" / "results").succeeded()

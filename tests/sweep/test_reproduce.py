@@ -97,6 +97,8 @@ def test_the_sweep_of_an_archive_reproduces_nothing(place: Path) -> None:
     output = command(*words[:-1], *UNRECORDED).succeeded()
     [own] = {*Home(place / "results").sweep_ids()} - {*Home(place / "theirs").sweep_ids()}
     assert f"{own} has 72 runs that came with an archive" in output
+    [written] = (place / "results" / "reproduce").rglob("table.md")
+    assert f"{own} has 72 runs that came with an archive." in written.read_text()
     import_home(Home(place / "results"), place / "theirs.tar.gz", pytest.fail, mine=True)
     command(*words).succeeded()
     assert {verdict for _, verdict in table(place).values()} == {"agrees", "contradicted"}

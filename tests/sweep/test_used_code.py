@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.program import process
 from tests.sweep.boards import MODEL, SPACE
+from trainables.contract.notebook_classes import attributes_may_be_filled
 from trainables.contract.present_code import make_present
 from trainables.contract.sources import source_hash
 
@@ -72,6 +73,7 @@ import linecache, sys
 sys.path.insert(0, {str(folder)!r})
 sys.dont_write_bytecode = True
 from trainables.contract.sources import source_hash
+from trainables.contract.notebook_classes import attributes_may_be_filled
 from trainables.contract.present_code import make_present
 for number, cell in enumerate({cells!r}):
     name = f"<cell {{number}}>"
@@ -125,6 +127,43 @@ CELLS = {
         "return 22",
         "rates.lr",
     ),
+    "a dataclass with slots": (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True, slots=True)\nclass Rates:\n    lr: int\n"
+        "    def __call__(self): pass\nrates = Rates(len('return 1'))",
+        "return 22",
+        "rates.lr",
+    ),
+    "a function of a library": (
+        "import math\nother = math.sin if 'return 1' == 'return 1' else math.cos",
+        "return 2",
+        "other",
+    ),
+    "a class of a library": (
+        "import collections\nModel = collections.Counter if 'return 1' == 'return 1' else collections.deque",
+        "return 2",
+        "Model()",
+    ),
+    "a function of numpy in a dict": (
+        "import numpy\nrates = {'act': numpy.sin if 'return 1' == 'return 1' else numpy.cos}",
+        "return 2",
+        "rates['act']",
+    ),
+    "the class of a named tuple": (
+        "import typing\nclass Rates(typing.NamedTuple):\n    lr: int = 1\n    def rate(self):\n        return 1\n"
+        "rates = Rates()",
+        "return 22",
+        "rates.rate()",
+    ),
+    "the class of a dict": (
+        "class Rates(dict):\n    def rate(self):\n        return 1\nrates = Rates()",
+        "return 22",
+        "rates.rate()",
+    ),
+    "the class of a member": (
+        "import enum\nclass Mode(enum.Enum):\n    A = 1\n    def rate(self):\n        return 1\nmode = Mode.A",
+        "return 22",
+        "mode.rate()",
+    ),
     "a default of pydantic": (
         "import pydantic\nclass Rates(pydantic.BaseModel):\n    lr: int = len('return 1')",
         "return 22",
@@ -171,7 +210,8 @@ def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
     cell = f"class Board:\n    def train(self):\n        return {value}\n"
     before = hash_of_cells(first, cell, monkeypatch)
     assert hash_of_cells(f"unused = 5\n{first}", cell, monkeypatch) == before
-    assert hash_of_cells(first.replace("return 1", new), cell, monkeypatch) != before
+    changed = first.replace("return 1", new, 1)
+    assert hash_of_cells(changed, cell, monkeypatch) != before
 
 
 @pytest.mark.parametrize(
@@ -269,6 +309,30 @@ def test_a_function_that_a_file_keeps_in_a_dict_is_not_refused(
     file.write_text("# Why.\nRATES = {'a': lambda: 1}\n")
     make_present("board_cells", "Board")
     assert source_hash("board_cells:Board") == before
+
+
+def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an edit that was refused or undone, when the class is made again, and in a new notebook."""
+    cells = "losses = []\nrate = 0.3"
+    cell = "class Board:\n    def train(self):\n        losses.append(rate)\n"
+    first = hash_of_cells(cells, cell, monkeypatch)
+    notebook = sys.modules["board_cells"]
+
+    def hash_now() -> str:
+        return source_hash("board_cells:Board")
+
+    for rate in (0.3, 0.7, 0.3):
+        vars(notebook)["rate"] = rate
+        assert (hash_now() == first) == (rate == 0.3)
+        with attributes_may_be_filled(notebook.Board):
+            if rate == 0.3:  # Otherwise the sweep is refused.
+                notebook.Board().train()
+                assert hash_now() == first
+    assert notebook.losses == [0.3, 0.3]
+    vars(notebook)["rate"] = 0.7
+    after_edit = hash_now()
+    assert after_edit != first
+    assert after_edit == hash_of_cells("losses = []\nrate = 0.7", cell, monkeypatch)
 
 
 def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

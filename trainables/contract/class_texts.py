@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial, partialmethod
 from types import CodeType, FunctionType, MappingProxyType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,19 +32,26 @@ ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 """Pattern of an address in memory, in the text of an object that has no text of its own."""
 
 
+class Part(NamedTuple):
+    """A text with a key that says what it is about, such as a function's name."""
+
+    key: str
+    text: str
+
+
 def module_of(one: FunctionType | type) -> str:
     """Return the module of a function or class, or an empty string if it has none, as after ``exec``."""
     name = one.__module__
     return name if isinstance(name, str) else ""
 
 
-def code_parts(kind: type) -> Iterator[str]:
+def code_parts(kind: type) -> Iterator[Part]:
     """Yield the texts of the functions of a class, without values that they or the class hold."""
     for name, function in sorted(functions_of(kind)):
-        yield f"{name}: {' '.join(code_text(function.__code__))}"
+        yield Part(name, " ".join(code_text(function.__code__)))
 
 
-def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
+def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
     """Yield the texts that define a class: the source of each function, the source around it, and what it holds now.
 
     Functions are those that the class has now, which may not be those of its source. For ``around``, see
@@ -53,24 +60,25 @@ def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
     functions = dict(functions_of(kind))
     texts = [source_of(function) for function in functions.values()]
     texts += filter(None, map(partial(_source_around, kind), functions.values()))
-    yield from dict.fromkeys(texts)
+    for number, text in enumerate(dict.fromkeys(texts)):
+        yield Part(f"source {number}", text)
     for name, function in sorted(functions.items()):
-        yield f"{name}: {bound_text(function, around)}"
+        yield Part(name, bound_text(function, around))
     yield from _attributes_of(kind, around)
 
 
-def loaded_parts(kind: type) -> Iterator[str]:
+def loaded_parts(kind: type) -> Iterator[Part]:
     """Yield the texts that define a class as it was imported. Its file may have changed since."""
     for name, function in sorted(functions_of(kind)):
-        yield f"{name}: {value_text(function)}"
+        yield Part(name, value_text(function))
     yield from _attributes_of(kind)
 
 
-def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[str]:
+def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
     for name, value in sorted(vars(kind).items()):
         is_special = name.startswith("__") and name.endswith("__") and name not in FIELDS
         if not is_special and not inspect.isfunction(value) and (text := value_text(value, around)):
-            yield f"{name} = {text}"
+            yield Part(f"{name} =", text)
 
 
 def functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
@@ -154,7 +162,8 @@ def value_text(value: object, around: tuple[int, ...] = ()) -> str:
         return f"{value.dtype} {value.shape} {content}"
     if isinstance(value, type) and is_in_cell(module_of(value)):
         own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
-        return f"class {' '.join(part for kind in own for part in parts_of_class(kind, (*around, id(value))))}"
+        parts = [part for kind in own for part in parts_of_class(kind, (*around, id(value)))]
+        return f"class {' '.join(f'{key} {text}' for key, text in parts)}"
     try:
         text = _tensor_text(value) or repr(value)
     except Exception:  # noqa: BLE001 - the object may be of any library, and for example be closed

@@ -1,4 +1,8 @@
-"""The hash of a class that was written in a notebook, or in a program without a file."""
+"""The hash of a class that was written in a notebook, or in a program without a file.
+
+Training may fill attributes of the class and lists of cells, such as a cache. What a sweep changed stands for what was
+there before, also when the sweep has ended. What cells change counts.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from trainables.contract.class_texts import (
+    Part,
     bound_text,
     code_parts,
     code_text,
@@ -17,93 +22,101 @@ from trainables.contract.class_texts import (
     module_of,
     parts_of_class,
     source_of,
-    value_text,
 )
 from trainables.contract.file_hashes import DIGITS
 from trainables.contract.present_code import imported_hash
 from trainables.contract.used_code import used_code
 from trainables.contract.user_modules import is_in_cell, is_in_users_file
 
+PartsOf = Callable[[type], Iterator[Part]]
+"""Yields the texts that define a class, or only those of its code."""
 
-class _Filled(NamedTuple):
-    """A class whose attributes training may fill, such as a cache.
 
-    Attributes:
-        hash: Its hash before training.
-        code: The hash of its functions alone.
-        after: Its hash when the last sweep of it ended. Empty while a sweep of it runs.
-    """
+class _Running(NamedTuple):
+    """The hashes of a class when a sweep of it began: of all texts, and of its code alone."""
 
     hash: str
     code: str
-    after: str = ""
 
 
-_filled: WeakKeyDictionary[type, _Filled] = WeakKeyDictionary()
+_running: WeakKeyDictionary[type, list[_Running]] = WeakKeyDictionary()
+_before: dict[Part, str | None] = {}
+"""For each text that a sweep has changed: the text before the sweep. None if there was none."""
 
 
 def hash_of_class(kind: object) -> str:
-    """Return the hash of a class that was written in a notebook, and of its bases in the user's code.
+    """Return the hash of a class that was written in a notebook, of its bases in the user's code, and of what it uses.
 
-    What training itself changed in the attributes of the class does not count (:func:`attributes_may_be_filled`).
-    Return an empty string if it is not a class.
+    What training itself changed does not count (:func:`attributes_may_be_filled`). Return an empty string if it is not
+    a class.
     """
     if not isinstance(kind, type):
         return ""
-    filled = _filled.get(kind)
-    if filled is not None and not filled.after:
-        return filled.hash if _hash_of(kind, code_parts) == filled.code else _hash_of(kind, parts_of_class)
-    now = _hash_of(kind, parts_of_class)
-    return filled.hash if filled is not None and now == filled.after else now
+    if running := _running.get(kind):
+        first = running[0]
+        return first.hash if _hash_of(_parts(kind, code_parts)) == first.code else _hash_of(_parts(kind))
+    return _hash_of(_parts(kind))
 
 
 @contextmanager
 def attributes_may_be_filled(kind: object) -> Iterator[None]:
-    """Attribute changes of the attributes of a class within the context to a sweep of it. They do not change its hash,
-    also later. Cells that run at the same time in another thread are not told apart."""
+    """Attribute changes within the context to a sweep of a class. They do not change its hash, also later. Cells that
+    run at the same time in another thread are not told apart."""
     if not isinstance(kind, type):
         yield
         return
-    before = _Filled(hash_of_class(kind), _hash_of(kind, code_parts))
-    _filled[kind] = before
+    before = _parts(kind)
+    running = _running.setdefault(kind, [])
+    running.append(_Running(hash_of_class(kind), _hash_of(_parts(kind, code_parts))))
     try:
         yield
     finally:
-        _filled[kind] = before._replace(after=_hash_of(kind, parts_of_class))
+        running.pop()
+        for key, text in _parts(kind).items():
+            if before.get(key) != text:
+                _before[Part(key, text)] = _text_before(key, before[key]) if key in before else None
 
 
-def _hash_of(kind: type, parts_of: Callable[[type], Iterator[str]]) -> str:
-    digest = hashlib.sha256()
-    for base in kind.__mro__:
+def _text_before(key: str, text: str) -> str | None:
+    return _before.get(Part(key, text), text)
+
+
+def _hash_of(parts: dict[str, str]) -> str:
+    texts = {key: _text_before(key, text) for key, text in parts.items()}
+    content = "".join(f"{key}\0{text}\0" for key, text in sorted(texts.items()) if text is not None)
+    return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+
+
+def _parts(kind: type, parts_of: PartsOf = parts_of_class) -> dict[str, str]:
+    """Return the texts that define a class and what it uses, by keys that say what they are about."""
+    loaded = code_parts if parts_of is code_parts else loaded_parts
+    parts = dict[str, str]()
+    for number, base in enumerate(kind.__mro__):
         module = module_of(base)
         if is_in_cell(module):
-            digest.update("\0".join(parts_of(base)).encode() + b"\0")
+            parts |= {f"{number} {base.__qualname__} {key}": text for key, text in parts_of(base)}
         elif is_in_users_file(module):
             # Its file may have changed since it was imported, so what was imported counts, too.
-            digest.update(imported_hash(module).encode() + b"\0")
-            loaded = code_parts if parts_of is code_parts else loaded_parts
-            digest.update("\0".join(loaded(base)).encode() + b"\0")
-    digest.update("".join(f"{part}\0" for part in _used_parts(kind, parts_of)).encode())
-    return digest.hexdigest()[:DIGITS]
-
-
-def _used_parts(kind: type, parts_of: Callable[[type], Iterator[str]]) -> Iterator[str]:
-    """Yield the texts of what a class uses. Values count only if those of the class do."""
+            parts[f"file of {module}"] = imported_hash(module)
+            parts |= {f"{number} {base.__qualname__} {key}": text for key, text in loaded(base)}
     used = used_code(kind)
-    hashes = {**used.hashes, **{name: imported_hash(name) for name in used.modules}}
-    yield from (f"{name} {hashes[name]}" for name in sorted(hashes))
-    loaded = code_parts if parts_of is code_parts else loaded_parts
-    # The file of what cells took from it may have changed since, so what they hold counts, too.
-    taken = [(f"{module_of(one)}.{one.__qualname__}", one, loaded) for one in used.taken]
-    yield from sorted(
-        f"{name}: {' '.join(parts(one)) if isinstance(one, type) else _function_text(one, parts)}"
-        for name, one, parts in (*taken, *((name, one, parts_of) for name, one in used.cells))
-    )
+    parts |= {f"file of {name}": text for name, text in used.hashes.items()}
+    parts |= {f"file of {name}": imported_hash(name) for name in used.modules}
+    for name, one in used.cells:
+        parts |= {f"cell {name} {key}": text for key, text in _parts_of_used(one, parts_of)}
+    for one in used.taken:
+        name = f"{module_of(one)}.{one.__qualname__}"
+        parts |= {f"taken {name} {key}": text for key, text in _parts_of_used(one, loaded)}
     if parts_of is not code_parts:
-        yield from sorted(f"{name} = {value_text(value)}" for name, value in used.values)
+        parts |= {f"value {name}": text for name, text in used.values.items()}
+    return parts
 
 
-def _function_text(function: FunctionType, parts_of: Callable[[type], Iterator[str]]) -> str:
-    if parts_of is code_parts:
-        return " ".join(code_text(function.__code__))
-    return f"{source_of(function)} {bound_text(function)}"
+def _parts_of_used(one: FunctionType | type, parts_of: PartsOf) -> Iterator[Part]:
+    if isinstance(one, type):
+        yield from parts_of(one)
+    elif parts_of is code_parts:
+        yield Part("code", " ".join(code_text(one.__code__)))
+    else:
+        yield Part("code", source_of(one))
+        yield Part("values", bound_text(one))

@@ -14,11 +14,23 @@ from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache, lru_cache, partial, partialmethod
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +41,7 @@ from trainables.contract.class_texts import (
     module_of,
     own_attributes,
     unwrapped,
+    value_text,
 )
 from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, top_name
@@ -45,6 +58,10 @@ from trainables.contract.user_modules import (
 MOST_ENTRIES = 1000
 """Maximum number of entries of a list or dict of a cell that counts, with those of lists in it. A longer one is
 data."""
+VALUES = (*PLAIN, np.generic, np.dtype, enum.Enum, range, Fraction, Decimal)
+"""Types of values whose text is their value."""
+LIBRARY = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, MethodDescriptorType, WrapperDescriptorType)
+"""Types of functions, classes and modules, which have a name."""
 _too_large: set[str] = set()
 """Modules that a warning has named because their packages have too many modules."""
 
@@ -60,14 +77,15 @@ class UsedCode(NamedTuple):
             they are called, or cells have loaded their files.
         taken: Functions and classes of files that cells hold.
         cells: Functions and classes of other cells, with the names by which they are reached.
-        values: Plain values of other cells, with the names by which they are reached.
+        values: Texts of plain values of other cells by name. A list or dict has one text. Functions and classes of
+            libraries count by their names, because a cell may give its name to another one.
     """
 
     modules: tuple[str, ...]
     hashes: Mapping[str, str]
     taken: tuple[FunctionType | type, ...]
     cells: tuple[tuple[str, FunctionType | type], ...]
-    values: tuple[tuple[str, object], ...]
+    values: Mapping[str, str]
 
 
 def used_code(kind: object) -> UsedCode:
@@ -80,8 +98,8 @@ def used_code(kind: object) -> UsedCode:
     modules = [name for name in modules if whole.isdisjoint(_around(name))]
     later = {name: folder for name, folder in walk.later.items() if whole.isdisjoint(_around(name))}
     hashes = {**walk.loaded, **{name: _hash_in(folder, name) for name, folder in later.items()}}
-    values = [(name, value) for name, value in walk.values if name.partition("[")[0] not in walk.assigned]
-    return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), tuple(values))
+    values = {name: "; ".join(sorted(texts)) for name, texts in walk.values.items() if name not in walk.assigned}
+    return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), values)
 
 
 class _Names(NamedTuple):
@@ -127,7 +145,7 @@ class _Walk:
         loaded: Hashes of files that cells have loaded under names that are not those of imported modules.
         taken: See :class:`UsedCode`.
         cells: See :class:`UsedCode`.
-        values: See :class:`UsedCode`.
+        values: Texts of values by the name of the variable of a cell.
         assigned: Names that functions assign with ``global``.
     """
 
@@ -137,7 +155,7 @@ class _Walk:
         self.loaded: dict[str, str] = {}
         self.taken: list[FunctionType | type] = []
         self.cells: list[tuple[str, FunctionType | type]] = []
-        self.values: list[tuple[str, object]] = []
+        self.values: dict[str, list[str]] = {}
         self.assigned: set[str] = set()
         self._seen: set[int] = set()
         self._is_in_cell = cache(is_in_cell)
@@ -200,31 +218,39 @@ class _Walk:
         entries = [(name, value)]
         reached = 0
         around = set[int]()
-        values: list[tuple[str, object]] = []
         leaves: list[tuple[str, object]] = []
         while entries:
             place, entry = entries.pop()
-            if isinstance(entry, (*PLAIN, np.generic, enum.Enum)):
-                values.append((place, entry))
+            if isinstance(entry, VALUES) or _is_type_of_numbers(entry):
+                self._add_value(place, f"{place} = {value_text(entry)}", has_values=has_values)
+                if type(entry) not in VALUES:  # Its class can have methods.
+                    leaves.append((f"{place}[class]", type(entry)))
             elif (inner := _entries_of(entry)) is None:
                 leaves.append((place, entry))
             elif id(entry) not in around:
                 around.add(id(entry))
                 reached += len(inner)
                 entries += [(f"{place}[{key}]", one) for key, one in inner]
-            if reached > MOST_ENTRIES:
-                return  # Data.
-        self.values += values if has_values else []
+            if reached > MOST_ENTRIES:  # Data.
+                if has_values:
+                    self.values[name] = [f"more than {MOST_ENTRIES:,} entries"]
+                return
         for place, leaf in leaves:
-            self._visit_object(place, leaf, attributes)
+            self._visit_object(place, leaf, attributes, has_values=has_values)
 
-    def _visit_object(self, name: str, value: object, attributes: frozenset[str]) -> None:
+    def _add_value(self, place: str, text: str, *, has_values: bool) -> None:
+        if has_values:
+            self.values.setdefault(place.partition("[")[0], []).append(text)
+
+    def _visit_object(self, name: str, value: object, attributes: frozenset[str], *, has_values: bool) -> None:
+        if isinstance(value, LIBRARY):
+            self._add_value(name, f"{name} is {_name_of(value)}", has_values=has_values)
         if isinstance(value, ModuleType):
             self._visit_module(value, attributes)
         elif isinstance(value, type):
             self.visit_class(name, value)
         elif isinstance(value, partial | partialmethod):
-            self._visit(name, [value.func, value.args, value.keywords])
+            self._visit(name, [value.func, value.args, value.keywords], has_values=has_values)
         elif id(value) not in self._seen:
             held = list(own_attributes(value).values()) if callable(value) else []
             for part in (*unwrapped(value), *(part for one in held for part in unwrapped(one))):
@@ -264,8 +290,14 @@ def _held_by(function: FunctionType) -> Iterator[object]:
 
 
 def _entries_of(value: object) -> list[tuple[str, object]] | None:
-    """Return the entries of a list or dict, or the fields of an object that only has fields, each with its place.
-    Return None for any other value."""
+    """Return the entries of a list or dict, or the fields of an object that only has fields, each with its place, and
+    the class unless it is that of Python. Return None for any other value."""
+    inner = _inner_of(value)
+    is_usual = type(value) in (dict, MappingProxyType, set, frozenset, list, tuple, deque)
+    return inner if inner is None or is_usual else [*inner, ("class", type(value))]
+
+
+def _inner_of(value: object) -> list[tuple[str, object]] | None:
     # Methods of a subclass could be others than those of the type.
     match value:
         case dict() | MappingProxyType():
@@ -283,11 +315,24 @@ def _entries_of(value: object) -> list[tuple[str, object]] | None:
             return [(str(number), entry) for number, entry in enumerate(tuple.__iter__(value))]
         case deque():
             return [(str(number), entry) for number, entry in enumerate(deque.__iter__(value))]
-    is_record = isinstance(value, SimpleNamespace | Namespace)
-    if is_record or (is_dataclass(value) and not isinstance(value, type) and not callable(value)):
-        fields = sorted(own_attributes(value).items())
-        return [*fields, ("class", type(value))]
+    if isinstance(value, SimpleNamespace | Namespace):
+        return sorted(own_attributes(value).items())
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
     return None
+
+
+def _is_type_of_numbers(value: object) -> bool:
+    """Return True for a type of numbers of torch."""
+    return (type(value).__module__, type(value).__name__) == ("torch", "dtype")
+
+
+def _name_of(value: object) -> str:
+    """Return the name of a function, class or module."""
+    if isinstance(value, ModuleType):
+        return str(own_attributes(value).get("__name__", ""))
+    owner = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__name__
+    return f"{owner}.{getattr(value, '__qualname__', None) or getattr(value, '__name__', '')}"
 
 
 def _users_folder(top: str) -> Path | None:

@@ -17,7 +17,10 @@ from typing import NamedTuple
 from trainables.contract.expressions import last_name, texts_in, values_of_names
 from trainables.script.program_text import SETTINGS_SUFFIXES
 
-READS = re.compile(r"open|(full_|safe_|unsafe_)?(load|read)\w*|dotenv_values|from_(file|json|toml|yaml)\w*")
+READS = re.compile(
+    r"open|(full_|safe_|unsafe_)?(load|read|parse)\w*|dotenv_values|from_(file|json|toml|yaml|pretrained)\w*|fromfile"
+    r"|(get|merge_from|evaluate)_\w*|Dynaconf"
+)
 """Pattern of functions that read a file."""
 MAKES_PATHS = frozenset(
     {
@@ -25,6 +28,7 @@ MAKES_PATHS = frozenset(
         *("realpath", "relative_to", "resolve", "str", "with_name"),
         *("endswith", "exists", "format", "get", "getenv", "getmtime", "getsize", "is_file", "isfile", "print"),
         *("startswith", "stat"),
+        *("critical", "debug", "error", "exception", "info", "log", "warning"),
     }
 )
 """Functions that make a path, or that do not change its file."""
