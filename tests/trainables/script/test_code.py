@@ -225,12 +225,17 @@ READS_SETTINGS = {
     "a check before": "if os.path.exists('a.json'): print('a.json', json.load(open('a.json')).copy())",
     "content that is written elsewhere": "x = json.load(open('a.json')); json.dump(x, open(OUT / 'copy.json', 'w'))",
     "replaced content": "Path('a.json').read_text().replace('SIZE', '3')",
+    "a function that parses": "parse_config_file('a.json')",
+    "a function that merges": "CFG.merge_from_file('d.yaml')",
+    "a function that gets": "ml.get_config('a.json')",
+    "a log": "logging.info('read %s', 'a.json'); json.load(open('a.json'))",
 }
 READ_BY = {
     "a mode": ["a.json", "b.json"],
     "a path": ["conf/c.json"],
     "a joined path": ["conf/c.json"],
     "a function of a library": ["d.yaml"],
+    "a function that merges": ["d.yaml"],
     "a list": ["e.ini", "f.ini"],
 }
 MAY_WRITE = {
