@@ -335,6 +335,30 @@ def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: p
     assert after_edit == hash_of_cells("losses = []\nrate = 0.7", cell, monkeypatch)
 
 
+@pytest.mark.parametrize("changed", ["a file", "another cell", "the class"])
+def test_code_that_changes_during_a_sweep_counts_afterwards(
+    changed: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    name = f"changes_during_{changed.replace(' ', '_')}"
+    file = workplace / f"{name}.py"
+    file.write_text(HELPER.format(value="1"))
+    cell = "class Board:\n    def train(self):\n        return helper.rate() + other()\n"
+    first = hash_of_cells(f"import {name} as helper\ndef other():\n    return 1", cell, monkeypatch)
+    notebook = sys.modules["board_cells"]
+    make_present("board_cells", "Board")
+    with attributes_may_be_filled(notebook.Board):
+        if changed == "a file":
+            file.write_text(HELPER.format(value="22"))
+            importlib.reload(notebook.helper)
+        elif changed == "another cell":
+            exec(compile("def other():\n    return 22", "<other cell>", "exec"), vars(notebook))
+        else:
+            notebook.Board.train = lambda self: 22
+    make_present("board_cells", "Board")
+    assert source_hash("board_cells:Board") != first
+
+
 def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
     assert hash_of_cells("count = 0", cell, monkeypatch) == hash_of_cells("count = 7", cell, monkeypatch)

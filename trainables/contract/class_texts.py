@@ -26,6 +26,8 @@ WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, parti
 """Types of values that have these attributes themselves."""
 FIELDS = ("__pydantic_fields__",)
 """Special attributes that hold what a class declares."""
+SOURCE = "text of source"
+"""Beginning of the keys of a class's source."""
 MOST_WRAPPED = 3
 """Maximum number of wrappers around a function that are looked into."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
@@ -61,7 +63,7 @@ def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
     texts = [source_of(function) for function in functions.values()]
     texts += filter(None, map(partial(_source_around, kind), functions.values()))
     for number, text in enumerate(dict.fromkeys(texts)):
-        yield Part(f"source {number}", text)
+        yield Part(f"{SOURCE} {number}", text)
     for name, function in sorted(functions.items()):
         yield Part(name, bound_text(function, around))
     yield from _attributes_of(kind, around)

@@ -7,6 +7,7 @@ there before, also when the sweep has ended. What cells change counts.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from trainables.contract.class_texts import (
+    SOURCE,
     Part,
     bound_text,
     code_parts,
@@ -28,6 +30,8 @@ from trainables.contract.present_code import imported_hash
 from trainables.contract.used_code import used_code
 from trainables.contract.user_modules import is_in_cell, is_in_users_file
 
+CODE = re.compile(rf"file of .*|.* code|.* {SOURCE} \d+", re.DOTALL)
+"""Pattern of the keys of code, which training does not change. A cell or an editor has changed it meanwhile."""
 PartsOf = Callable[[type], Iterator[Part]]
 """Yields the texts that define a class, or only those of its code."""
 
@@ -73,7 +77,7 @@ def attributes_may_be_filled(kind: object) -> Iterator[None]:
     finally:
         running.pop()
         for key, text in _parts(kind).items():
-            if before.get(key) != text:
+            if before.get(key) != text and not CODE.fullmatch(key):
                 _before[Part(key, text)] = _text_before(key, before[key]) if key in before else None
 
 
