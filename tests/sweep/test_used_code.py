@@ -148,6 +148,28 @@ CELLS = {
         "return 2",
         "rates['act']",
     ),
+    "a class of a library in a closure": (
+        "import collections\ndef make(one):\n    return lambda: one()\n"
+        "other = make(collections.Counter if 'return 1' == 'return 1' else collections.deque)",
+        "return 2",
+        "other()",
+    ),
+    "a built-in function in a closure": (
+        "import math\ndef make(one):\n    return lambda: one(2)\n"
+        "other = make(math.sin if 'return 1' == 'return 1' else math.cos)",
+        "return 2",
+        "other()",
+    ),
+    "a built-in function in a default": (
+        "import math\none = math.sin if 'return 1' == 'return 1' else math.cos\ndef other(x=one): return x(2)",
+        "return 2",
+        "other()",
+    ),
+    "a built-in function in a class": (
+        "import math\nclass Net:\n    act = math.sin if 'return 1' == 'return 1' else math.cos",
+        "return 2",
+        "Net",
+    ),
     "the class of a named tuple": (
         "import typing\nclass Rates(typing.NamedTuple):\n    lr: int = 1\n    def rate(self):\n        return 1\n"
         "rates = Rates()",
@@ -241,6 +263,11 @@ ODD = {
     "a module without a name": ("import types\nodd = types.ModuleType('odd')\ndel odd.__name__", "odd"),
     "a list in itself": ("odd = [1]\nodd += [odd] * 40", "odd"),
     "lists in lists": ("import numpy\nodd = [[numpy.float32(1)] * 900 for _ in range(900)]", "odd"),
+    "sets of texts": (
+        "import dataclasses, types\n@dataclasses.dataclass\nclass Rates:\n    names: set\n"
+        "odd = types.SimpleNamespace(names=set('abcdef'))\nclass Net:\n    rates = Rates(set('abcdef'))\n    odd = odd",
+        "odd, Net",
+    ),
     "functions as keys": ("def one(): pass\nodd = {one: 1, object(): 2, abs: 3}", "odd"),
 }
 

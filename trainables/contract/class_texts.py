@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import os
 import re
 import sys
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, partialmethod
-from types import CodeType, FunctionType, MappingProxyType, MethodType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodDescriptorType,
+    MethodType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +36,10 @@ WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
 """Attributes of a property or a decorated function with what it wraps."""
 WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, partialmethod, MethodType)
 """Types of values that have these attributes themselves."""
+BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np.ufunc)
+"""Types of compiled functions. Their texts have addresses, so they count by their names."""
+MOST_BYTES = 1 << 20
+"""Maximum number of bytes of an array that count one by one."""
 FIELDS = ("__pydantic_fields__",)
 """Special attributes that hold what a class declares."""
 SOURCE = "text of source"
@@ -123,10 +139,11 @@ def source_of(function: FunctionType) -> str:
 def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
     """Return the values that a function holds: its defaults, and variables of the functions around it."""
     values: list[object] = [function.__defaults__, function.__kwdefaults__]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # A variable without a value.
-            values.append(cell.cell_contents)
-    return value_text([value for value in values if not isinstance(value, type)], around)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name != "__class__":  # Python's own variable for `super()`.
+            with suppress(ValueError):  # A variable without a value.
+                values.append(cell.cell_contents)
+    return value_text(values, around)
 
 
 def code_text(code: CodeType) -> Iterator[str]:
@@ -159,8 +176,12 @@ def value_text(value: object, around: tuple[int, ...] = ()) -> str:
         return f"({', '.join(map(text_of, value))})"
     if isinstance(value, dict | MappingProxyType):
         return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, BUILT_IN):
+        return name_of(value)
+    if (entries := fields_of(value)) is not None:
+        return f"{name_of(type(value))} {text_of(entries)}"
     if isinstance(value, np.ndarray):
-        content = text_of(value.tolist()) if value.dtype.hasobject else value.tobytes().hex()
+        content = text_of(value.tolist()) if value.dtype.hasobject else _bytes_text(value.tobytes())
         return f"{value.dtype} {value.shape} {content}"
     if isinstance(value, type) and is_in_cell(module_of(value)):
         own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
@@ -171,6 +192,26 @@ def value_text(value: object, around: tuple[int, ...] = ()) -> str:
     except Exception:  # noqa: BLE001 - the object may be of any library, and for example be closed
         return ""
     return "" if ADDRESS.search(text) else text
+
+
+def name_of(value: object) -> str:
+    """Return the module and name of a function or class."""
+    owner = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__name__
+    return f"{owner}.{getattr(value, '__qualname__', None) or getattr(value, '__name__', '')}"
+
+
+def fields_of(value: object) -> list[tuple[str, object]] | None:
+    """Return the fields of a dataclass or namespace with their names, or None for any other value."""
+    if isinstance(value, SimpleNamespace | Namespace):
+        return sorted(own_attributes(value).items())
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
+    return None
+
+
+def _bytes_text(content: bytes) -> str:
+    """Return bytes as text, by a hash if they are many."""
+    return content.hex() if len(content) <= MOST_BYTES else hashlib.sha256(content).hexdigest()
 
 
 def _tensor_text(value: Any) -> str:
@@ -188,7 +229,7 @@ def _tensor_text(value: Any) -> str:
         value = value.dequantize()
     if value.layout is torch.strided:
         plain = value.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
-        content = plain.numpy().tobytes().hex()
+        content = _bytes_text(plain.numpy().tobytes())
     elif value.is_mkldnn:
         content = _tensor_text(value.to_dense())
     else:

@@ -10,35 +10,32 @@ import enum
 import inspect
 import logging
 import sys
-from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache, partial, partialmethod
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
     MappingProxyType,
-    MethodDescriptorType,
     MethodType,
     ModuleType,
-    SimpleNamespace,
-    WrapperDescriptorType,
 )
 from typing import NamedTuple
 
 import numpy as np
 
 from trainables.contract.class_texts import (
+    BUILT_IN,
     PLAIN,
+    fields_of,
     functions_of,
     module_of,
+    name_of,
     own_attributes,
     unwrapped,
     value_text,
@@ -60,7 +57,7 @@ MOST_ENTRIES = 1000
 data."""
 VALUES = (*PLAIN, np.generic, np.dtype, enum.Enum, range, Fraction, Decimal)
 """Types of values whose text is their value."""
-LIBRARY = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, MethodDescriptorType, WrapperDescriptorType)
+LIBRARY = (FunctionType, type, ModuleType, *BUILT_IN)
 """Types of functions, classes and modules, which have a name."""
 _too_large: set[str] = set()
 """Modules that a warning has named because their packages have too many modules."""
@@ -244,7 +241,8 @@ class _Walk:
 
     def _visit_object(self, name: str, value: object, attributes: frozenset[str], *, has_values: bool) -> None:
         if isinstance(value, LIBRARY):
-            self._add_value(name, f"{name} is {_name_of(value)}", has_values=has_values)
+            shown = own_attributes(value).get("__name__") if isinstance(value, ModuleType) else name_of(value)
+            self._add_value(name, f"{name} is {shown}", has_values=has_values)
         if isinstance(value, ModuleType):
             self._visit_module(value, attributes)
         elif isinstance(value, type):
@@ -315,24 +313,12 @@ def _inner_of(value: object) -> list[tuple[str, object]] | None:
             return [(str(number), entry) for number, entry in enumerate(tuple.__iter__(value))]
         case deque():
             return [(str(number), entry) for number, entry in enumerate(deque.__iter__(value))]
-    if isinstance(value, SimpleNamespace | Namespace):
-        return sorted(own_attributes(value).items())
-    if is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
-    return None
+    return fields_of(value)
 
 
 def _is_type_of_numbers(value: object) -> bool:
     """Return True for a type of numbers of torch."""
     return (type(value).__module__, type(value).__name__) == ("torch", "dtype")
-
-
-def _name_of(value: object) -> str:
-    """Return the name of a function, class or module."""
-    if isinstance(value, ModuleType):
-        return str(own_attributes(value).get("__name__", ""))
-    owner = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__name__
-    return f"{owner}.{getattr(value, '__qualname__', None) or getattr(value, '__name__', '')}"
 
 
 def _users_folder(top: str) -> Path | None:

@@ -32,6 +32,8 @@ MAKES_PATHS = frozenset(
     }
 )
 """Functions that make a path, or that do not change its file."""
+CHANGES_NO_FILE = re.compile(r"\w*(Error|Exception|Warning|Exit)|exit|len|repr|warn|add_note")
+"""Pattern of further such functions: exceptions, and others for messages."""
 READ_MODE = re.compile("[rbtU]*")
 """Pattern of a mode of ``open`` that only reads."""
 NAME = re.compile(b"|".join(re.escape(suffix.encode()) for suffix in SETTINGS_SUFFIXES), re.IGNORECASE)
@@ -65,13 +67,18 @@ def _named_in(content: bytes) -> NamedSettings:
     read: set[str] = set()
     written: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (function := last_name(node.func)) not in MAKES_PATHS:
+        if isinstance(node, ast.Call) and _uses_file(function := last_name(node.func)):
             paths = set(_paths_given(node, known))
             if READS.fullmatch(function) and (function != "open" or _opens_to_read(node, known)):
                 read |= paths
             else:
                 written.update(map(basename, paths))
     return NamedSettings(frozenset(path for path in read if basename(path) not in written), frozenset(written))
+
+
+def _uses_file(function: str) -> bool:
+    """Return True for a function that may read or write the file of a path that it gets."""
+    return function not in MAKES_PATHS and CHANGES_NO_FILE.fullmatch(function) is None
 
 
 def _is_content(value: ast.AST) -> bool:
