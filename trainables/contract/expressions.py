@@ -6,6 +6,14 @@ import ast
 from collections.abc import Iterator
 
 
+def tree_of(content: bytes) -> ast.AST | None:
+    """Return the tree of a Python text, or None for a text that is not Python or too deeply nested."""
+    try:
+        return ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
     """Yield the targets and the value of each assignment."""
     for node in ast.walk(tree):

@@ -2,7 +2,8 @@
 
 A text may also write the file, and a change of it would then stop the sweep that wrote it. So a name counts only if
 calls that read get it (:data:`READS`, or ``open`` without a mode for writing). If any other call gets a file of that
-name, it may write the file. Calls that only make or check paths (:data:`MAKES_PATHS`) do neither.
+name, it may write the file. Calls that make, check or show paths (:data:`MAKES_PATHS`, :data:`CHANGES_NO_FILE`) do
+neither.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ from functools import lru_cache
 from posixpath import basename, normpath
 from typing import NamedTuple
 
-from trainables.contract.expressions import last_name, texts_in, values_of_names
+from trainables.contract.expressions import last_name, texts_in, tree_of, values_of_names
 from trainables.script.program_text import SETTINGS_SUFFIXES
 
 READS = re.compile(
     r"open|(full_|safe_|unsafe_)?(load|read|parse)\w*|dotenv_values|from_(file|json|toml|yaml|pretrained)\w*|fromfile"
-    r"|(get|merge_from|evaluate)_\w*|Dynaconf"
+    r"|get_(config|settings)|(merge_from|evaluate)_\w*|Dynaconf"
 )
 """Pattern of functions that read a file."""
 MAKES_PATHS = frozenset(
     {
         *("Path", "PosixPath", "PurePath", "absolute", "abspath", "expanduser", "fspath", "join", "joinpath"),
-        *("realpath", "relative_to", "resolve", "str", "with_name"),
-        *("endswith", "exists", "format", "get", "getenv", "getmtime", "getsize", "is_file", "isfile", "print"),
-        *("startswith", "stat"),
-        *("critical", "debug", "error", "exception", "info", "log", "warning"),
+        *("format", "get", "getenv", "realpath", "relative_to", "resolve", "str", "with_name"),
     }
 )
-"""Functions that make a path, or that do not change its file."""
-CHANGES_NO_FILE = re.compile(r"\w*(Error|Exception|Warning|Exit)|exit|len|repr|warn|add_note")
-"""Pattern of further such functions: exceptions, and others for messages."""
+"""Functions that make a path."""
+CHANGES_NO_FILE = re.compile(
+    r"endswith|exists|getmtime|getsize|is_?file|len|startswith|stat"  # They check a path.
+    r"|\w*(Error|Exception|Exit|Warning)|add_note|exit|print|repr|warn"  # They show it.
+    r"|critical|debug|error|exception|info|log|warning"
+)
+"""Pattern of functions that get a path and leave its file as it is."""
 READ_MODE = re.compile("[rbtU]*")
 """Pattern of a mode of ``open`` that only reads."""
 NAME = re.compile(b"|".join(re.escape(suffix.encode()) for suffix in SETTINGS_SUFFIXES), re.IGNORECASE)
@@ -59,9 +61,7 @@ def named_settings(content: bytes) -> NamedSettings:
 
 @lru_cache(maxsize=256)
 def _named_in(content: bytes) -> NamedSettings:
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Not Python, or too deeply nested.
+    if (tree := tree_of(content)) is None:
         return NamedSettings()
     known = {name: value for name, value in values_of_names(tree).items() if not _is_content(value)}
     read: set[str] = set()

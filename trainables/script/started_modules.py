@@ -9,7 +9,7 @@ from functools import lru_cache
 from os.path import basename, normpath
 from typing import NamedTuple
 
-from trainables.contract.expressions import last_name, texts_in, values_of_names
+from trainables.contract.expressions import last_name, texts_in, tree_of, values_of_names
 from trainables.contract.programs import modules_in
 
 STARTER = re.compile(r"\w*(accelerate|executable|interpreter|pypy|python|torchrun)[\w.]*", re.IGNORECASE)
@@ -39,9 +39,7 @@ def started_in(content: bytes) -> Started:
 
 @lru_cache(maxsize=256)
 def _started_in(content: bytes) -> Started:
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Not Python, or too deeply nested.
+    if (tree := tree_of(content)) is None:
         return Started()
     nodes = list(ast.walk(tree))
     lists = [node.elts for node in nodes if isinstance(node, ast.List | ast.Tuple)]

@@ -225,6 +225,7 @@ READS_SETTINGS = {
     "a check before": "if os.path.exists('a.json'): print('a.json', json.load(open('a.json')).copy())",
     "content that is written elsewhere": "x = json.load(open('a.json')); json.dump(x, open(OUT / 'copy.json', 'w'))",
     "replaced content": "Path('a.json').read_text().replace('SIZE', '3')",
+    "a path from a function": "C = os.path.join(get_root(), 'a.json')\njson.load(open(C))",
     "an exception": "C = Path('a.json')\nif 1: raise FileNotFoundError(f'no {C}')\njson.loads(C.read_text())",
     "a function that parses": "parse_config_file('a.json')",
     "a function that merges": "CFG.merge_from_file('d.yaml')",
