@@ -207,11 +207,11 @@ def test_a_sweep_of_others_that_takes_long_to_record_does_not_stop_the_others(
         monkeypatch.setattr(module, "time", clock)
     synced = command("sync", "--home", tmp_path)
     assert (synced.code, synced.out) == (1, f"{own.id}: 4 runs in sqlite:///{tmp_path / DATABASE}\n")
-    told = " ".join(synced.err.split())
-    assert "2 of 3 sweeps cannot be recorded" in told
-    assert f"{slow.id} (imported) cannot be read: reading what others may have written took more than 60 s." in told
+    message = " ".join(synced.err.split())
+    assert "2 of 3 sweeps cannot be recorded" in message
+    assert f"{slow.id} (imported) cannot be read: reading what others may have written took more than 60 s." in message
     before = "it was not read, because sweeps of others before it took more than 20 s. Repeat `sync` to record it"
-    assert f"{later.id} (imported) cannot be read: {before}" in told
+    assert f"{later.id} (imported) cannot be read: {before}" in message
     content = {name: record["info"][1] for name, record in everything(tmp_path).items() if name != "logistic"}
     assert sum(name.startswith(f"{own.id} run ") for name in content) == 4
     states = [state for name, state in content.items() if name.startswith(f"{slow.id} (imported) run ")]

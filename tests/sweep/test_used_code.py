@@ -259,6 +259,10 @@ ODD = {
         "        raise KeyError(name)\nnet = Net()",
         "odd, Net, net",
     ),
+    "an object that cannot be printed": (
+        "class Odd:\n    def __repr__(self): raise KeyError('closed')\nclass Net:\n    odd = Odd()",
+        "Net",
+    ),
     "a closed file": ("import shelve\nodd = shelve.open('odd')\nodd.close()\nclass Net:\n    odd = odd", "odd, Net"),
     "a module without a name": ("import types\nodd = types.ModuleType('odd')\ndel odd.__name__", "odd"),
     "a list in itself": ("odd = [1]\nodd += [odd] * 40", "odd"),

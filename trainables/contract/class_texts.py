@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import os
 import re
+import reprlib
 import sys
 from argparse import Namespace
 from collections import deque
@@ -40,6 +41,9 @@ BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np
 """Types of compiled functions. Their texts have addresses, so they count by their names."""
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of an array that count one by one."""
+SAFE = reprlib.Repr()
+"""Prints objects of any library, also those whose ``repr`` raises."""
+SAFE.maxother = sys.maxsize
 FIELDS = ("__pydantic_fields__",)
 """Special attributes that hold what a class declares."""
 SOURCE = "text of source"
@@ -138,12 +142,15 @@ def source_of(function: FunctionType) -> str:
 
 def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
     """Return the values that a function holds: its defaults, and variables of the functions around it."""
-    values: list[object] = [function.__defaults__, function.__kwdefaults__]
+    return value_text([function.__defaults__, function.__kwdefaults__, *values_around(function)], around)
+
+
+def values_around(function: FunctionType) -> Iterator[object]:
+    """Yield the values of the variables that a function has from the functions around it."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name != "__class__":  # Python's own variable for `super()`.
             with suppress(ValueError):  # A variable without a value.
-                values.append(cell.cell_contents)
-    return value_text(values, around)
+                yield cell.cell_contents
 
 
 def code_text(code: CodeType) -> Iterator[str]:
@@ -187,10 +194,8 @@ def value_text(value: object, around: tuple[int, ...] = ()) -> str:
         own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
         parts = [part for kind in own for part in parts_of_class(kind, (*around, id(value)))]
         return f"class {' '.join(f'{key} {text}' for key, text in parts)}"
-    try:
-        text = _tensor_text(value) or repr(value)
-    except Exception:  # noqa: BLE001 - the object may be of any library, and for example be closed
-        return ""
+    # An object that raises when it is printed counts as one with an address only.
+    text = _tensor_text(value) or SAFE.repr_instance(value, 1)
     return "" if ADDRESS.search(text) else text
 
 

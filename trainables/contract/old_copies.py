@@ -7,7 +7,6 @@ import os
 import sys
 from functools import lru_cache
 from importlib.machinery import SOURCE_SUFFIXES
-from pathlib import Path
 from types import CodeType, FunctionType
 
 from trainables.contract.class_texts import (
@@ -27,14 +26,15 @@ def is_old_copy(one: FunctionType | type) -> bool:
     Tools that reload modules give old functions and classes the new code, so these may stay.
     """
     name = module_of(one)
-    module, file = sys.modules.get(name), file_of(name)
+    module = sys.modules.get(name)
+    file = file_of(name)
     if module is None or file is None or file.suffix not in SOURCE_SUFFIXES:
         return False
     functions = [function for _, function in functions_of(one)] if isinstance(one, type) else [one]
     # Others were made by libraries, as the methods of a dataclass.
     own = os.path.realpath(file)
     written = [function for function in functions if os.path.realpath(function.__code__.co_filename) == own]
-    codes = _codes_in(file, file.stat().st_mtime_ns)
+    codes = _codes_in(file.read_bytes())
     for function in written:
         scope = function.__globals__
         is_of_old_module = scope.get("__name__") == name and scope is not vars(module)
@@ -55,10 +55,10 @@ def _text_of(code: CodeType) -> str:
 
 
 @lru_cache(maxsize=64)
-def _codes_in(file: Path, changed_ns: int) -> frozenset[str]:
-    """Return the texts of the code of all functions in a file, which changed at a time."""
+def _codes_in(content: bytes) -> frozenset[str]:
+    """Return the texts of the code of all functions in a file with a content."""
     codes = set[str]()
-    inner = [compile(file.read_bytes(), str(file), "exec", dont_inherit=True)]
+    inner = [compile(content, "<file>", "exec", dont_inherit=True)]
     while inner:
         code = inner.pop()
         codes.add(_text_of(code))

@@ -291,7 +291,8 @@ def _make_used_present(kind: object) -> None:
     Raise ``ImportError`` if the class has a base of an earlier import, or uses a function or class of one. Cells keep
     these if the module is imported again.
     """
-    bases, used = _bases_in_files(kind), used_code(kind)
+    bases = _bases_in_files(kind)
+    used = used_code(kind)
     for module_name in dict.fromkeys([*(base.__module__ for base in bases), *used.modules]):
         _make_present(module_name, in_doubt=False)
     for base in bases:

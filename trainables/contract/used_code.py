@@ -12,19 +12,12 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache, partial, partialmethod
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import (
-    CodeType,
-    FunctionType,
-    MappingProxyType,
-    MethodType,
-    ModuleType,
-)
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +32,7 @@ from trainables.contract.class_texts import (
     own_attributes,
     unwrapped,
     value_text,
+    values_around,
 )
 from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, top_name
@@ -110,7 +104,10 @@ class _Names(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _names_in(code: CodeType) -> _Names:
-    read, assigned, attributes, imported = set[str](), set[str](), set[str](), set[str]()
+    read = set[str]()
+    assigned = set[str]()
+    attributes = set[str]()
+    imported = set[str]()
     package = ""
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)
@@ -189,7 +186,8 @@ class _Walk:
             self._visit_names(function)
         else:
             return
-        for number, held in enumerate(_held_by(function)):
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        for number, held in enumerate((*defaults, *values_around(function))):
             self._visit(f"{function.__qualname__} {number}", held, has_values=False)
 
     def _visit_names(self, function: FunctionType) -> None:
@@ -276,15 +274,6 @@ class _Walk:
             self._visit_module(module, frozenset())
         elif (folder := _users_folder(top_name(name))) is not None and module_file(folder, name) is not None:
             self.later[name] = folder
-
-
-def _held_by(function: FunctionType) -> Iterator[object]:
-    """Yield the values that a function holds: its defaults, and variables of the functions around it."""
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # A variable without a value.
-            yield cell.cell_contents
 
 
 def _entries_of(value: object) -> list[tuple[str, object]] | None:
