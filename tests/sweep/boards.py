@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
+from itertools import count
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import orchestrator as o
+from trainables.contract.sources import source_hash
 
 MODEL = """
 from trainables import SimpleFamily
@@ -42,6 +49,7 @@ class Mean(Probe):
     def run(self, family, run, model, arrays, data):
         return Probed({{"value": {value}}})
 """
+cell_numbers = count()
 SCORE, OTHER = "SCORE = 0.9\n", "SCORE = 0.7\n"
 
 
@@ -64,3 +72,14 @@ def accuracies(home: str = "results") -> set[float]:
 
 def train(space: Path, *words: str) -> list[str]:
     return ["run", str(space), "--engine=local", "--record=jsonl", *words]
+
+
+def hash_of_cells(monkeypatch: pytest.MonkeyPatch, *cells: str) -> str:
+    """Return the hash of the class ``Board`` in the cells of a new notebook, whose source is kept as IPython does."""
+    notebook = ModuleType("board_cells")
+    monkeypatch.setitem(sys.modules, "board_cells", notebook)
+    for cell in cells:
+        name = f"<cell {next(cell_numbers)}>"
+        monkeypatch.setitem(linecache.cache, name, (len(cell), None, cell.splitlines(keepends=True), name))
+        exec(compile(cell, name, "exec"), vars(notebook))
+    return source_hash("board_cells:Board")

@@ -7,14 +7,13 @@ import linecache
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import orchestrator as o
 from orchestrator.system.errors import UserError
 from tests.cli.program import process
-from tests.sweep.boards import MODEL, SPACE, write
+from tests.sweep.boards import MODEL, SPACE, hash_of_cells, write
 from trainables.contract.sources import source_hash
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -50,20 +49,11 @@ class Board:
 """
 
 
-def hash_of_cell(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the hash of a class in a cell of a notebook, whose source is kept as IPython does."""
-    notebook = ModuleType("board_cells")
-    monkeypatch.setitem(sys.modules, "board_cells", notebook)
-    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
-    exec(compile(text, name, "exec"), vars(notebook))
-    return source_hash("board_cells:Board")
-
-
 def test_an_attribute_of_a_class_in_a_notebook_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = hash_of_cell("<cell 1>", CELL, monkeypatch)
-    assert hash_of_cell("<cell 2>", CELL.replace("class Other:", "class Another:"), monkeypatch) == first
+    first = hash_of_cells(monkeypatch, CELL)
+    assert hash_of_cells(monkeypatch, CELL.replace("class Other:", "class Another:")) == first
     changes = (("rate = 1", "rate = 2"), ("return 1", "return 2"))
-    others = {hash_of_cell(f"<cell of {new}>", CELL.replace(old, new), monkeypatch) for old, new in changes}
+    others = {hash_of_cells(monkeypatch, CELL.replace(old, new)) for old, new in changes}
     assert len({first, *others}) == 3
 
 
@@ -152,10 +142,10 @@ def test_every_part_of_a_class_in_a_notebook_is_hashed(
     cell = f"class Board:\n    {text}\n"
     if not has_source:
         monkeypatch.setattr(linecache, "getlines", lambda *_: [])
-    first = hash_of_cell("<cell 1>", cell, monkeypatch)
+    first = hash_of_cells(monkeypatch, cell)
     assert len(first) == 16
-    assert hash_of_cell("<cell 2>", cell, monkeypatch) == first
-    assert hash_of_cell("<cell 3>", cell.replace("return 1", new), monkeypatch) != first
+    assert hash_of_cells(monkeypatch, cell) == first
+    assert hash_of_cells(monkeypatch, cell.replace("return 1", new)) != first
 
 
 def test_the_loaded_base_of_a_class_in_a_notebook_is_hashed(
@@ -166,12 +156,12 @@ def test_the_loaded_base_of_a_class_in_a_notebook_is_hashed(
     file = workplace / f"{module}.py"
     file.write_text("class Base:\n    def rate(self):\n        return 1\n")
     cell = f"from {module} import Base\nclass Board(Base):\n    pass\n"
-    hash_of_cell("<cell 1>", cell, monkeypatch)
+    hash_of_cells(monkeypatch, cell)
     file.write_text(file.read_text().replace("1", "22"))
-    old = hash_of_cell("<cell 2>", cell, monkeypatch)
+    old = hash_of_cells(monkeypatch, cell)
     del sys.modules[module]
     importlib.invalidate_caches()
-    assert hash_of_cell("<cell 3>", cell, monkeypatch) != old
+    assert hash_of_cells(monkeypatch, cell) != old
 
 
 FILLED = {
@@ -208,9 +198,9 @@ except Exception as error:
 
 def test_a_base_and_a_later_assignment_count_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = "class Base:\n    rate = 1\n\n\nclass Board(Base):\n    pass\n"
-    first = hash_of_cell("<cell 1>", cell, monkeypatch)
-    assert hash_of_cell("<cell 2>", cell.replace("1", "2"), monkeypatch) != first
-    assert hash_of_cell("<cell 1>", cell, monkeypatch) == first
+    first = hash_of_cells(monkeypatch, cell)
+    assert hash_of_cells(monkeypatch, cell.replace("1", "2")) != first
+    assert hash_of_cells(monkeypatch, cell) == first
     sys.modules["board_cells"].Board.rate = 2
     assert source_hash("board_cells:Board") != first
 

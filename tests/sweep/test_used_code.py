@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import linecache
 import re
 import sys
-import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.cli.program import process
-from tests.sweep.boards import MODEL, SPACE
+from tests.sweep.boards import MODEL, SPACE, hash_of_cells
 from trainables.contract.notebook_classes import attributes_may_be_filled
 from trainables.contract.present_code import make_present
 from trainables.contract.sources import source_hash
@@ -214,26 +211,16 @@ CELLS = {
 }
 
 
-def hash_of_cells(first: str, cell: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    notebook = ModuleType("board_cells")
-    monkeypatch.setitem(sys.modules, "board_cells", notebook)
-    for number, text in enumerate((first, cell)):
-        name = f"<cell {time.monotonic_ns()} {number}>"
-        monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
-        exec(compile(text, name, "exec"), vars(notebook))
-    return source_hash("board_cells:Board")
-
-
 @pytest.mark.parametrize("part", CELLS)
 def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, new, value = CELLS[part]
     cell = f"class Board:\n    def train(self):\n        return {value}\n"
-    before = hash_of_cells(first, cell, monkeypatch)
-    assert hash_of_cells(f"unused = 5\n{first}", cell, monkeypatch) == before
+    before = hash_of_cells(monkeypatch, first, cell)
+    assert hash_of_cells(monkeypatch, f"unused = 5\n{first}", cell) == before
     changed = first.replace("return 1", new, 1)
-    assert hash_of_cells(changed, cell, monkeypatch) != before
+    assert hash_of_cells(monkeypatch, changed, cell) != before
 
 
 @pytest.mark.parametrize(
@@ -248,7 +235,7 @@ def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
 )
 def test_data_of_other_cells_are_not_hashed(first: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = f"class Board:\n    def train(self):\n        return {value}\n"
-    hashes = {hash_of_cells(first.format(number), cell, monkeypatch) for number in (1, 2)}
+    hashes = {hash_of_cells(monkeypatch, first.format(number), cell) for number in (1, 2)}
     assert len(hashes) == 1
 
 
@@ -316,7 +303,7 @@ def test_what_a_cell_took_from_a_file_before_its_change_is_refused(
         f"import {name}\none = {name}.{taken}",
         f"class Board:\n    def train(self):\n        return {value}\n",
     )
-    before = hash_of_cells(first, cell, monkeypatch)
+    before = hash_of_cells(monkeypatch, first, cell)
     make_present("board_cells", "Board")
     file.write_text(f"# Why.\n{text.format(1)}")
     make_present("board_cells", "Board")
@@ -324,7 +311,7 @@ def test_what_a_cell_took_from_a_file_before_its_change_is_refused(
     file.write_text(text.format(22))
     with pytest.raises(ImportError, match=r"has changed since a cell imported .*: run the cells again that import or"):
         make_present("board_cells", "Board")
-    assert hash_of_cells(first, cell, monkeypatch) != before
+    assert hash_of_cells(monkeypatch, first, cell) != before
     make_present("board_cells", "Board")
 
 
@@ -335,7 +322,7 @@ def test_a_function_that_a_file_keeps_in_a_dict_is_not_refused(
     file = workplace / "keeps_in_a_dict.py"
     file.write_text("RATES = {'a': lambda: 1}\n")
     cell = "class Board:\n    def train(self):\n        return rate()\n"
-    before = hash_of_cells("import keeps_in_a_dict\nrate = keeps_in_a_dict.RATES['a']", cell, monkeypatch)
+    before = hash_of_cells(monkeypatch, "import keeps_in_a_dict\nrate = keeps_in_a_dict.RATES['a']", cell)
     make_present("board_cells", "Board")
     file.write_text("# Why.\nRATES = {'a': lambda: 1}\n")
     make_present("board_cells", "Board")
@@ -346,7 +333,7 @@ def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: p
     """Also after an edit that was refused or undone, when the class is made again, and in a new notebook."""
     cells = "losses = []\nrate = 0.3"
     cell = "class Board:\n    def train(self):\n        losses.append(rate)\n"
-    first = hash_of_cells(cells, cell, monkeypatch)
+    first = hash_of_cells(monkeypatch, cells, cell)
     notebook = sys.modules["board_cells"]
 
     def hash_now() -> str:
@@ -363,7 +350,7 @@ def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: p
     vars(notebook)["rate"] = 0.7
     after_edit = hash_now()
     assert after_edit != first
-    assert after_edit == hash_of_cells("losses = []\nrate = 0.7", cell, monkeypatch)
+    assert after_edit == hash_of_cells(monkeypatch, "losses = []\nrate = 0.7", cell)
 
 
 @pytest.mark.parametrize("changed", ["a file", "another cell", "the class"])
@@ -375,7 +362,7 @@ def test_code_that_changes_during_a_sweep_counts_afterwards(
     file = workplace / f"{name}.py"
     file.write_text(HELPER.format(value="1"))
     cell = "class Board:\n    def train(self):\n        return helper.rate() + other()\n"
-    first = hash_of_cells(f"import {name} as helper\ndef other():\n    return 1", cell, monkeypatch)
+    first = hash_of_cells(monkeypatch, f"import {name} as helper\ndef other():\n    return 1", cell)
     notebook = sys.modules["board_cells"]
     make_present("board_cells", "Board")
     with attributes_may_be_filled(notebook.Board):
@@ -392,7 +379,7 @@ def test_code_that_changes_during_a_sweep_counts_afterwards(
 
 def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
-    assert hash_of_cells("count = 0", cell, monkeypatch) == hash_of_cells("count = 7", cell, monkeypatch)
+    assert hash_of_cells(monkeypatch, "count = 0", cell) == hash_of_cells(monkeypatch, "count = 7", cell)
 
 
 def test_a_class_in_a_notebook_that_uses_a_changed_file_trains_the_new_code_or_is_refused(workplace: Path) -> None:
@@ -424,7 +411,7 @@ def test_a_function_that_a_tool_has_reloaded_in_place_is_not_refused(
     helper = workplace / "reloaded_in_place.py"
     helper.write_text(HELPER.format(value="1"))
     cell = "class Board:\n    def train(self):\n        return rate()\n"
-    before = hash_of_cells("from reloaded_in_place import rate", cell, monkeypatch)
+    before = hash_of_cells(monkeypatch, "from reloaded_in_place import rate", cell)
     helper.write_text(HELPER.format(value="22"))
     module = importlib.reload(sys.modules["reloaded_in_place"])
     sys.modules["board_cells"].rate.__code__ = module.rate.__code__
