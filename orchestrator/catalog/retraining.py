@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.catalog.answer_file import FileRun, outcome_differences
+from orchestrator.catalog.answer_file import FileRun
+from orchestrator.catalog.verified_answer import outcome_differences
 from orchestrator.home.trusted_code import digest_of_script
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

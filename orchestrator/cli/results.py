@@ -15,13 +15,14 @@ import typer
 from rich.text import Text
 
 from orchestrator.catalog import export
-from orchestrator.catalog.answer_file import VerifiedAnswer, check, read_answer
+from orchestrator.catalog.answer_file import read_answer
 from orchestrator.catalog.listings import run_view, status_view, sweeps_view
 from orchestrator.catalog.pooled import PooledSweeps, pool
 from orchestrator.catalog.reading import StoredSweep, find_run, find_sweep, find_variants, no_sweep
 from orchestrator.catalog.retraining import retrained_differences, with_own_script
 from orchestrator.catalog.summary import run_rows, status_json
 from orchestrator.catalog.summary_cache import keep, open_summary, read_summaries
+from orchestrator.catalog.verified_answer import VerifiedAnswer, check
 from orchestrator.cli.options import (
     SWEEP_HELP,
     HomeOption,

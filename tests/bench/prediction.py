@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from orchestrator.catalog.answer_file import read_answer, spec_of
+from orchestrator.catalog.answer_file import read_answer
+from orchestrator.catalog.verified_answer import spec_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.evidence import RunId, has_learned, pair_of
 from orchestrator.transition.types import Floats

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.answer_file import check, read_answer
+from orchestrator.catalog.answer_file import read_answer
+from orchestrator.catalog.verified_answer import check
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "tests/bench/results/answers").glob("*.json"))

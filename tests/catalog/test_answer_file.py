@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import orchestrator as o
-from orchestrator.catalog.answer_file import LARGEST_ANSWER_FILE, check, outcome_differences, read_answer
+from orchestrator.catalog.answer_file import LARGEST_ANSWER_FILE, read_answer
 from orchestrator.catalog.reading import read_sweep
+from orchestrator.catalog.verified_answer import check, outcome_differences
 from orchestrator.home.directories import Home
 from orchestrator.system import reading_time
 from orchestrator.system.errors import SweepError, UserError

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalog.answer_file import answer_text, check, read_answer
+from orchestrator.catalog.answer_file import answer_text, read_answer
 from orchestrator.catalog.reading import StoredSweep, read_sweep
+from orchestrator.catalog.verified_answer import check
 from orchestrator.history import earlier_looks
 from orchestrator.history.export_archive import export_home
 from orchestrator.history.import_archive import import_home

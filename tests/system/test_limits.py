@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.answer_file import check, read_answer
+from orchestrator.catalog.answer_file import read_answer
+from orchestrator.catalog.verified_answer import check
 from orchestrator.history import journal
 from orchestrator.history.export_archive import export_home
 from orchestrator.history.journal import Asked, Ended, Stopped, read_journal, to_line
