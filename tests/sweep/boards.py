@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import orchestrator as o
+from tests.cli.program import process
 from trainables.contract.sources import source_hash
 
 MODEL = """
@@ -83,3 +84,20 @@ def hash_of_cells(monkeypatch: pytest.MonkeyPatch, *cells: str) -> str:
         monkeypatch.setitem(linecache.cache, name, (len(cell), None, cell.splitlines(keepends=True), name))
         exec(compile(cell, name, "exec"), vars(notebook))
     return source_hash("board_cells:Board")
+
+
+def in_notebook(folder: Path, *cells: str) -> str:
+    """Return what a notebook prints. Its source is kept as IPython does."""
+    program = f"""
+import linecache, sys
+sys.path.insert(0, {str(folder)!r})
+sys.dont_write_bytecode = True
+from trainables.contract.sources import source_hash
+from trainables.contract.notebook_classes import attributes_may_be_filled
+from trainables.contract.present_code import make_present
+for number, cell in enumerate({cells!r}):
+    name = f"<cell {{number}}>"
+    linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
+    exec(compile(cell, name, "exec"), globals())
+"""
+    return process([sys.executable, "-c", program], cwd=folder).succeeded()

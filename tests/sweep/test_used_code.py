@@ -1,16 +1,14 @@
-"""A class in a notebook is trained and hashed with the code that it uses: files of the user, and other cells."""
+"""A class in a notebook is trained and hashed with the files of the user that it uses."""
 
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import process
-from tests.sweep.boards import MODEL, SPACE, hash_of_cells
+from tests.sweep.boards import MODEL, SPACE, hash_of_cells, in_notebook
 from trainables.contract.notebook_classes import attributes_may_be_filled
 from trainables.contract.present_code import make_present
 from trainables.contract.sources import source_hash
@@ -63,23 +61,6 @@ def write_helpers(folder: Path, value: str) -> None:
     (folder / "above.py").write_text("from helper import rate\n")
 
 
-def in_notebook(folder: Path, *cells: str) -> str:
-    """Return what a notebook prints. Its source is kept as IPython does."""
-    program = f"""
-import linecache, sys
-sys.path.insert(0, {str(folder)!r})
-sys.dont_write_bytecode = True
-from trainables.contract.sources import source_hash
-from trainables.contract.notebook_classes import attributes_may_be_filled
-from trainables.contract.present_code import make_present
-for number, cell in enumerate({cells!r}):
-    name = f"<cell {{number}}>"
-    linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
-    exec(compile(cell, name, "exec"), globals())
-"""
-    return process([sys.executable, "-c", program], cwd=folder).succeeded()
-
-
 @pytest.mark.parametrize("way", FILES)
 def test_the_hash_of_a_class_in_a_notebook_covers_the_files_that_it_uses(way: str, workplace: Path) -> None:
     """Also that of a notebook that starts after the change."""
@@ -91,186 +72,6 @@ def test_the_hash_of_a_class_in_a_notebook_covers_the_files_that_it_uses(way: st
     assert in_notebook(workplace, first, cell, "Board().train()", hash_it) == before
     write_helpers(workplace, "22")
     assert in_notebook(workplace, first, cell, hash_it) != before
-
-
-CELLS = {
-    "a function": ("def other():\n    return 1", "return 22", "other()"),
-    "a class": ("class Net:\n    def rate(self):\n        return 1", "return 22", "Net().rate()"),
-    "a base of a class": ("class Top:\n    rate = 'return 1'\nclass Net(Top): pass", "return 22", "Net.rate"),
-    "an object": ("class Net:\n    def rate(self):\n        return 1\nnet = Net()", "return 22", "net.rate()"),
-    "a decorated function": (
-        "import functools\n@functools.lru_cache\ndef other():\n    return 1",
-        "return 22",
-        "other()",
-    ),
-    "a function of a function": (
-        "def inner():\n    return 1\ndef other():\n    return inner()",
-        "return 22",
-        "other()",
-    ),
-    "a function in a list": ("others = [lambda: len('return 1')]", "return 22", "others[0]()"),
-    "a number": ("rate = len('return 1')", "return 22", "rate"),
-    "a dict": ("rates = {'a': [1.5, len('return 1')]}", "return 22", "rates['a']"),
-    "a number of numpy": ("import numpy\nrate = numpy.float32(len('return 1'))", "return 22", "rate"),
-    "a dict with a function": ("rates = {'act': abs, 'lr': len('return 1')}", "return 22", "rates['lr']"),
-    "a dict with a default": (
-        "import collections\nrates = collections.defaultdict(int, a=len('return 1'))",
-        "return 22",
-        "rates['a']",
-    ),
-    "fields": ("import types\nrates = types.SimpleNamespace(lr=len('return 1'))", "return 22", "rates.lr"),
-    "a dataclass": (
-        "import dataclasses\n@dataclasses.dataclass\nclass Rates:\n    lr: int\nrates = Rates(len('return 1'))",
-        "return 22",
-        "rates.lr",
-    ),
-    "a dataclass with slots": (
-        "import dataclasses\n@dataclasses.dataclass(frozen=True, slots=True)\nclass Rates:\n    lr: int\n"
-        "    def __call__(self): pass\nrates = Rates(len('return 1'))",
-        "return 22",
-        "rates.lr",
-    ),
-    "a function of a library": (
-        "import math\nother = math.sin if 'return 1' == 'return 1' else math.cos",
-        "return 2",
-        "other",
-    ),
-    "a class of a library": (
-        "import collections\nModel = collections.Counter if 'return 1' == 'return 1' else collections.deque",
-        "return 2",
-        "Model()",
-    ),
-    "a function of numpy in a dict": (
-        "import numpy\nrates = {'act': numpy.sin if 'return 1' == 'return 1' else numpy.cos}",
-        "return 2",
-        "rates['act']",
-    ),
-    "a class of a library in a closure": (
-        "import collections\ndef make(one):\n    return lambda: one()\n"
-        "other = make(collections.Counter if 'return 1' == 'return 1' else collections.deque)",
-        "return 2",
-        "other()",
-    ),
-    "a built-in function in a closure": (
-        "import math\ndef make(one):\n    return lambda: one(2)\n"
-        "other = make(math.sin if 'return 1' == 'return 1' else math.cos)",
-        "return 2",
-        "other()",
-    ),
-    "a built-in function in a default": (
-        "import math\none = math.sin if 'return 1' == 'return 1' else math.cos\ndef other(x=one): return x(2)",
-        "return 2",
-        "other()",
-    ),
-    "a built-in function in a class": (
-        "import math\nclass Net:\n    act = math.sin if 'return 1' == 'return 1' else math.cos",
-        "return 2",
-        "Net",
-    ),
-    "the class of a named tuple": (
-        "import typing\nclass Rates(typing.NamedTuple):\n    lr: int = 1\n    def rate(self):\n        return 1\n"
-        "rates = Rates()",
-        "return 22",
-        "rates.rate()",
-    ),
-    "the class of a dict": (
-        "class Rates(dict):\n    def rate(self):\n        return 1\nrates = Rates()",
-        "return 22",
-        "rates.rate()",
-    ),
-    "the class of a member": (
-        "import enum\nclass Mode(enum.Enum):\n    A = 1\n    def rate(self):\n        return 1\nmode = Mode.A",
-        "return 22",
-        "mode.rate()",
-    ),
-    "a default of pydantic": (
-        "import pydantic\nclass Rates(pydantic.BaseModel):\n    lr: int = len('return 1')",
-        "return 22",
-        "Rates().lr",
-    ),
-    "a partial function": (
-        "import functools\nother = functools.partial(abs, len('return 1'))",
-        "return 22",
-        "other()",
-    ),
-    "a function in an object": (
-        "class Memo:\n    def __init__(self, one):\n        self.one = one\n    def __call__(self):\n"
-        "        return self.one()\n@Memo\ndef other():\n    return 1",
-        "return 22",
-        "other()",
-    ),
-    "a function of numpy": ("import numpy\n@numpy.vectorize\ndef other(x):\n    return 1", "return 22", "other(2)"),
-    "a bound method": (
-        "class Net:\n    def inner(self):\n        return 1\n    def rate(self):\n        return self.inner()\n"
-        "other = Net().rate",
-        "return 22",
-        "other()",
-    ),
-    "executed text": ("own = {}\nexec('def other(): return 1', own)\nother = own['other']", "return 22", "other()"),
-    "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
-}
-
-
-@pytest.mark.parametrize("part", CELLS)
-def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
-    part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, new, value = CELLS[part]
-    cell = f"class Board:\n    def train(self):\n        return {value}\n"
-    before = hash_of_cells(monkeypatch, first, cell)
-    assert hash_of_cells(monkeypatch, f"unused = 5\n{first}", cell) == before
-    changed = first.replace("return 1", new, 1)
-    assert hash_of_cells(monkeypatch, changed, cell) != before
-
-
-@pytest.mark.parametrize(
-    ("first", "value"),
-    [
-        ("unused = {}", "1"),
-        ("import numpy\ndata = numpy.full(3, {})", "data.sum()"),
-        ("data = [{}] * 2000", "len(data)"),
-        ("class Net:\n    pass\nnet = Net()\nnet.rate = {}", "net.rate"),
-    ],
-    ids=["unused", "array", "long list", "object"],
-)
-def test_data_of_other_cells_are_not_hashed(first: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = f"class Board:\n    def train(self):\n        return {value}\n"
-    hashes = {hash_of_cells(monkeypatch, first.format(number), cell) for number in (1, 2)}
-    assert len(hashes) == 1
-
-
-ODD = {
-    "an object that refuses questions": (
-        "class Odd(dict):\n    __getattr__ = dict.__getitem__\nodd = Odd(lr=1)\n"
-        "class Net:\n    odd = odd\n    def __call__(self): pass\n    def __getattr__(self, name):\n"
-        "        raise KeyError(name)\nnet = Net()",
-        "odd, Net, net",
-    ),
-    "an object that cannot be printed": (
-        "class Odd:\n    def __repr__(self): raise KeyError('closed')\nclass Net:\n    odd = Odd()",
-        "Net",
-    ),
-    "a closed file": ("import shelve\nodd = shelve.open('odd')\nodd.close()\nclass Net:\n    odd = odd", "odd, Net"),
-    "a module without a name": ("import types\nodd = types.ModuleType('odd')\ndel odd.__name__", "odd"),
-    "a list in itself": ("odd = [1]\nodd += [odd] * 40", "odd"),
-    "lists in lists": ("import numpy\nodd = [[numpy.float32(1)] * 900 for _ in range(900)]", "odd"),
-    "sets of texts": (
-        "import dataclasses, types\n@dataclasses.dataclass\nclass Rates:\n    names: set\n"
-        "odd = types.SimpleNamespace(names=set('abcdef'))\nclass Net:\n    rates = Rates(set('abcdef'))\n    odd = odd",
-        "odd, Net",
-    ),
-    "functions as keys": ("def one(): pass\nodd = {one: 1, object(): 2, abs: 3}", "odd"),
-}
-
-
-@pytest.mark.parametrize("first", ODD)
-def test_odd_objects_of_other_cells_have_the_same_hash_in_another_notebook(first: str, workplace: Path) -> None:
-    """Also if they raise exceptions when they are asked for anything."""
-    cells, names = ODD[first]
-    cell = f"class Board:\n    def train(self):\n        return {names}\n"
-    hash_it = "make_present('__main__', 'Board')\nprint(source_hash('__main__:Board'))"
-    assert re.fullmatch("[0-9a-f]{16}\n", before := in_notebook(workplace, cells, cell, hash_it))
-    assert in_notebook(workplace, cells, cell, hash_it) == before
 
 
 OLD = {
@@ -329,30 +130,6 @@ def test_a_function_that_a_file_keeps_in_a_dict_is_not_refused(
     assert source_hash("board_cells:Board") == before
 
 
-def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after an edit that was refused or undone, when the class is made again, and in a new notebook."""
-    cells = "losses = []\nrate = 0.3"
-    cell = "class Board:\n    def train(self):\n        losses.append(rate)\n"
-    first = hash_of_cells(monkeypatch, cells, cell)
-    notebook = sys.modules["board_cells"]
-
-    def hash_now() -> str:
-        return source_hash("board_cells:Board")
-
-    for rate in (0.3, 0.7, 0.3):
-        vars(notebook)["rate"] = rate
-        assert (hash_now() == first) == (rate == 0.3)
-        with attributes_may_be_filled(notebook.Board):
-            if rate == 0.3:  # Otherwise the sweep is refused.
-                notebook.Board().train()
-                assert hash_now() == first
-    assert notebook.losses == [0.3, 0.3]
-    vars(notebook)["rate"] = 0.7
-    after_edit = hash_now()
-    assert after_edit != first
-    assert after_edit == hash_of_cells(monkeypatch, "losses = []\nrate = 0.7", cell)
-
-
 @pytest.mark.parametrize("changed", ["a file", "another cell", "the class"])
 def test_code_that_changes_during_a_sweep_counts_afterwards(
     changed: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
@@ -375,11 +152,6 @@ def test_code_that_changes_during_a_sweep_counts_afterwards(
             notebook.Board.train = lambda self: 22
     make_present("board_cells", "Board")
     assert source_hash("board_cells:Board") != first
-
-
-def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
-    assert hash_of_cells(monkeypatch, "count = 0", cell) == hash_of_cells(monkeypatch, "count = 7", cell)
 
 
 def test_a_class_in_a_notebook_that_uses_a_changed_file_trains_the_new_code_or_is_refused(workplace: Path) -> None:
