@@ -128,6 +128,116 @@ CELLS = {
         "other()",
     ),
     "executed text": ("own = {}\nexec('def other(): return 1', own)\nother = own['other']", "return 22", "other()"),
+    "a class that replaces a method of its base": (
+        "class Top:\n    def rate(self):\n        return 0\nclass Net(Top):\n    def rate(self):\n        return 1",
+        "return 22",
+        "Net().rate()",
+    ),
+    "an attribute that the base has, too": (
+        "class Top:\n    rate = 0\nclass Net(Top):\n    rate = len('return 1')",
+        "return 22",
+        "Net.rate",
+    ),
+    "a dataclass with a base": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Top:\n    lr: int = 0\n"
+        "@dataclasses.dataclass\nclass Rates(Top):\n    lr: int = len('return 1')",
+        "return 22",
+        "Rates().lr",
+    ),
+    "a module of torch": (
+        "import torch\nclass Top(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+        "class Net(Top):\n    def forward(self, x):\n        return 1",
+        "return 22",
+        "Net()(2)",
+    ),
+    "one of two bases": (
+        "class Low:\n    rate = 1\nclass High:\n    rate = 2\n"
+        "class Net(Low if 'return 1' == 'return 1' else High):\n    pass",
+        "return 2",
+        "(Low, High, Net.rate)",
+    ),
+    "a metaclass": (
+        "class Kind(type):\n    def rate(cls):\n        return 1\nclass Net(metaclass=Kind):\n    pass",
+        "return 22",
+        "Net.rate()",
+    ),
+    "a decorator that names what it wraps": (
+        "import functools\ndef damped(inner):\n    @functools.wraps(inner)\n    def around():\n"
+        "        return inner() + len('return 1')\n    return around\n@damped\ndef other():\n    return 0",
+        "return 22",
+        "other()",
+    ),
+    "a lambda of two lines": (
+        "others = {\n    'a': lambda x: x\n    + len('return 1'),\n    'b': lambda x: x,\n}",
+        "return 22",
+        "others['a'](1)",
+    ),
+    "the first function of a factory": (
+        "def make(x):\n    return lambda: x\nlow = make(len('return 1'))\nhigh = make(2)",
+        "return 22",
+        "(high(), low())",
+    ),
+    "one of two functions of a factory": (
+        "def make(x):\n    return lambda: x\nlow, high = make(1), make(2)\n"
+        "other = low if 'return 1' == 'return 1' else high",
+        "return 2",
+        "(high(), low(), other())",
+    ),
+    "the first class of a factory": (
+        "def make(x):\n    class Net:\n        rate = x\n    return Net\nLow = make(len('return 1'))\nHigh = make(2)",
+        "return 22",
+        "(High.rate, Low.rate)",
+    ),
+    "one of two kinds of objects": (
+        "class Low:\n    rate = 1\nclass High:\n    rate = 2\nlow, high = Low(), High()\n"
+        "net = Low() if 'return 1' == 'return 1' else High()",
+        "return 2",
+        "(low, high, net)",
+    ),
+    "a generic function": (
+        "import functools\n@functools.singledispatch\ndef other(x):\n    return 0\n"
+        "@other.register\ndef _(x: int):\n    return 1",
+        "return 22",
+        "other(3)",
+    ),
+    "an attribute of a function": (
+        "def other():\n    return other.rate\nother.rate = len('return 1')",
+        "return 22",
+        "other()",
+    ),
+    "the default of a dict": (
+        "import collections\nrates = collections.defaultdict(lambda: len('return 1'))",
+        "return 22",
+        "rates['a']",
+    ),
+    "the order of a dict": (
+        "rates = dict(sorted({'a': 1, 'b': 2}.items(), reverse=len('return 1') > 8))",
+        "return 22",
+        "list(rates)",
+    ),
+    "an undeclared field": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Rates:\n    lr: int = 1\n"
+        "rates = Rates()\nrates.decay = len('return 1')",
+        "return 22",
+        "rates.decay",
+    ),
+    "one of two lambdas in a line": (
+        "low, high = (lambda: 1), (lambda: 2)\nother = low if 'return 1' == 'return 1' else high",
+        "return 2",
+        "other()",
+    ),
+    "one of two definitions": (
+        "is_long = len('return 1') > 8\nif is_long:\n    def other():\n        return 5\n"
+        "else:\n    def other():\n        return 6",
+        "return 22",
+        "other()",
+    ),
+    "a decorator of a library": (
+        "library = {'__name__': 'json'}\nexec('def around(inner): return lambda: inner()', library)\n"
+        "@library['around']\ndef other():\n    return 1",
+        "return 22",
+        "other()",
+    ),
     "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
 }
 
@@ -142,6 +252,22 @@ def test_the_hash_of_a_class_in_a_notebook_covers_other_cells_that_it_uses(
     assert hash_of_cells(monkeypatch, f"unused = 5\n{first}", cell) == before
     changed = first.replace("return 1", new, 1)
     assert hash_of_cells(monkeypatch, changed, cell) != before
+
+
+DECORATED = """
+import functools
+def damped(inner):
+    @functools.wraps(inner)
+    def around(*given):
+        return inner(*given) * {value}
+    return around
+"""
+
+
+def test_the_hash_of_a_class_in_a_notebook_covers_decorators_of_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "class Board:\n    @damped\n    def train(self):\n        return 1\n"
+    hashes = {hash_of_cells(monkeypatch, DECORATED.format(value=value), cell) for value in (1, 22)}
+    assert len(hashes) == 2
 
 
 @pytest.mark.parametrize(

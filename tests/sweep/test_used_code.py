@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,64 @@ def test_the_hash_of_a_class_in_a_notebook_covers_the_files_that_it_uses(way: st
     assert in_notebook(workplace, first, cell, "Board().train()", hash_it) == before
     write_helpers(workplace, "22")
     assert in_notebook(workplace, first, cell, hash_it) != before
+
+
+PRODUCTS = {
+    "functions": ("def make(x):\n    return lambda: x\n", "(low(), high())"),
+    "classes": ("def make(x):\n    class Net:\n        rate = x\n    return Net\n", "(low.rate, high.rate)"),
+    "decorated functions": (
+        "def make(x):\n    def decorate(inner):\n        return lambda: inner() * x\n    return decorate(lambda: 1)\n",
+        "(low(), high())",
+    ),
+}
+"""Functions in a file that make functions and classes for cells, and how a class uses two of these."""
+
+
+@pytest.mark.parametrize("part", PRODUCTS)
+def test_the_hash_of_a_class_in_a_notebook_covers_each_product_of_a_factory_in_a_file(
+    part: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, value = PRODUCTS[part]
+    name = f"factory_of_{part.replace(' ', '_')}"
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    (workplace / f"{name}.py").write_text(text)
+    cell = f"class Board:\n    def train(self):\n        return {value}\n"
+    calls = ("low, high = make(1), make(2)", "low, high = make(22), make(2)", "low, high = make(1), make(22)")
+    hashes = {hash_of_cells(monkeypatch, f"from {name} import make\n{call}", cell) for call in calls}
+    assert len(hashes) == 3
+    assert hash_of_cells(monkeypatch, f"from {name} import make\n{calls[0]}", cell) in hashes
+
+
+class Editable:
+    """A finder as that of a package that was installed for editing, in a folder that is not on the search path."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        folder = self.folder / self.name
+        return spec_from_file_location(fullname, folder / "__init__.py", submodule_search_locations=[str(folder)])
+
+
+def test_a_package_that_was_installed_for_editing_counts_before_and_after_its_import(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = workplace / "source" / "editable_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "net.py").write_text("RATE = 1\n")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable("editable_package", package.parent)])
+    cell = "class Board:\n    def train(self):\n        from editable_package import net\n        return net.RATE\n"
+    before = hash_of_cells(monkeypatch, cell)
+    assert sys.modules["board_cells"].Board().train() == 1
+    assert source_hash("board_cells:Board") == before
+    for name in ("editable_package", "editable_package.net"):
+        monkeypatch.delitem(sys.modules, name)
+    (package / "net.py").write_text("RATE = 22\n")
+    assert hash_of_cells(monkeypatch, cell) != before
 
 
 OLD = {

@@ -5,38 +5,33 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import linecache
 import os
 import re
 import reprlib
 import sys
-from argparse import Namespace
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from functools import cached_property, partial, partialmethod
+from functools import lru_cache, partial, partialmethod
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
     MappingProxyType,
     MethodDescriptorType,
-    MethodType,
-    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainables.contract.held_objects import fields_of, functions_of, values_around
 from trainables.contract.user_modules import is_in_cell
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types of values whose text is their value."""
-WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
-"""Attributes of a property or a decorated function with what it wraps."""
-WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, partialmethod, MethodType)
-"""Types of values that have these attributes themselves."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+"""Types of nodes that make functions."""
 BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np.ufunc)
 """Types of compiled functions. Their texts have addresses, so they count by their names."""
 MOST_BYTES = 1 << 20
@@ -48,8 +43,8 @@ FIELDS = ("__pydantic_fields__",)
 """Special attributes that hold what a class declares."""
 SOURCE = "text of source"
 """Beginning of the keys of a class's source."""
-MOST_WRAPPED = 3
-"""Maximum number of wrappers around a function that are looked into."""
+BASES = "code of bases"
+"""Key of the names of a class's bases."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 """Pattern of an address in memory, in the text of an object that has no text of its own."""
 
@@ -68,24 +63,25 @@ def module_of(one: FunctionType | type) -> str:
 
 
 def code_parts(kind: type) -> Iterator[Part]:
-    """Yield the texts of the functions of a class, without values that they or the class hold."""
+    """Yield the texts of the functions and bases of a class, without values that they or the class hold."""
+    yield _bases_of(kind)
     for name, function in sorted(functions_of(kind)):
         yield Part(name, " ".join(code_text(function.__code__)))
 
 
 def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
-    """Yield the texts that define a class: the source of each function, the source around it, and what it holds now.
+    """Yield the texts that define a class: the statements that made its functions, and what it holds now.
 
     Functions are those that the class has now, which may not be those of its source. For ``around``, see
     :func:`value_text`.
     """
     functions = dict(functions_of(kind))
-    texts = [source_of(function) for function in functions.values()]
-    texts += filter(None, map(partial(_source_around, kind), functions.values()))
-    for number, text in enumerate(dict.fromkeys(texts)):
-        yield Part(f"{SOURCE} {number}", text)
-    for name, function in sorted(functions.items()):
-        yield Part(name, bound_text(function, around))
+    sources = {name: source_of(function) for name, function in sorted(functions.items())}
+    for number, statement in enumerate(dict.fromkeys(sources[name].statement for name in functions)):
+        yield Part(f"{SOURCE} {number}", statement)
+    for name, source in sources.items():
+        yield Part(f"{name} code", source.place)
+        yield Part(name, bound_text(functions[name], around))
     yield from _attributes_of(kind, around)
 
 
@@ -96,48 +92,81 @@ def loaded_parts(kind: type) -> Iterator[Part]:
     yield from _attributes_of(kind)
 
 
+def _bases_of(kind: type) -> Part:
+    return Part(BASES, " ".join(map(name_of, kind.__bases__)))
+
+
 def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
+    yield _bases_of(kind)
     for name, value in sorted(vars(kind).items()):
-        is_special = name.startswith("__") and name.endswith("__") and name not in FIELDS
-        if not is_special and not inspect.isfunction(value) and (text := value_text(value, around)):
+        if (
+            (name in FIELDS or not is_special(name))
+            and not inspect.isfunction(value)
+            and (text := value_text(value, around))
+        ):
             yield Part(f"{name} =", text)
 
 
-def functions_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions of a class by name, also those of properties and of class and static methods."""
-    for name, value in vars(kind).items():
-        for number, function in enumerate(unwrapped(value)):
-            if inspect.isfunction(function):
-                yield f"{name} {number}", function
+def is_special(name: str) -> bool:
+    """Return True for the name of an attribute that Python defines, such as ``__doc__``."""
+    return name.startswith("__") and name.endswith("__")
 
 
-def unwrapped(value: object, depth: int = 0) -> Iterator[object]:
-    """Yield a value and what it wraps, such as the function of a cached property."""
-    yield value
-    for part in WRAPPED if depth < MOST_WRAPPED else ():
-        # Only these types are asked: an object may raise anything when it is asked for an unknown attribute.
-        inner = getattr(value, part, None) if isinstance(value, WRAPPERS) else own_attributes(value).get(part)
-        if inner is not None:
-            yield from unwrapped(inner, depth + 1)
+class Source(NamedTuple):
+    """The statement of a cell that made a function, such as a class or a dict with lambdas, and its place in it."""
+
+    statement: str
+    place: str
 
 
-def own_attributes(value: object) -> Mapping[str, object]:
-    """Return the attributes that an object has itself, without running code of its class."""
+def source_of(function: FunctionType) -> Source:
+    """Return the source of a function.
+
+    If the cell is unknown, or is a file that may have changed since the function was imported, the statement is the
+    function's compiled code as text.
+    """
+    code = function.__code__
+    compiled = "\n".join(code_text(code))
+    if code.co_filename not in linecache.cache or os.path.isfile(code.co_filename):
+        return Source(compiled, "")
+    lines = linecache.getlines(code.co_filename)
+    around = [one for one in _statements_of("".join(lines)) if one.first <= code.co_firstlineno <= one.last]
+    if not around:
+        return Source(compiled, "")
+    first, last = around[0].first, around[-1].last
+    begun = sum(one.functions[code.co_firstlineno, code.co_name] for one in around)
+    # Of several lambdas in a line, the compiled code tells which one it is.
+    place = f"{code.co_firstlineno - first} {code.co_name} {compiled if begun != 1 else ''}".rstrip()
+    return Source("".join(lines[first - 1 : last]).rstrip(), place)
+
+
+class _Statement(NamedTuple):
+    """The first and last line of a statement, from 1, and how many functions of each name begin at each line."""
+
+    first: int
+    last: int
+    functions: Mapping[tuple[int, str], int]
+
+
+@lru_cache(maxsize=256)
+def _statements_of(cell: str) -> tuple[_Statement, ...]:
+    """Return the statements of a cell. Return none if it is not Python."""
     try:
-        return dict(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError, ValueError):  # It has none, or gives this name to something else.
-        return {}
+        body = ast.parse(cell).body
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    statements = list[_Statement]()
+    for node in body:
+        made = [one for one in ast.walk(node) if isinstance(one, FUNCTIONS)]
+        functions = Counter((_first_line(one), getattr(one, "name", "<lambda>")) for one in made)
+        statements.append(_Statement(_first_line(node), node.end_lineno or node.lineno, functions))
+    return tuple(statements)
 
 
-def source_of(function: FunctionType) -> str:
-    """Return the source of a function. If it is unknown, or in a file that may have changed since the function was
-    imported, return its compiled code as text."""
-    try:
-        if os.path.isfile(function.__code__.co_filename):
-            return "\n".join(code_text(function.__code__))
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return "\n".join(code_text(function.__code__))
+def _first_line(node: ast.stmt | ast.Lambda) -> int:
+    """Return the first line of a node, or that of its first decorator."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
@@ -145,17 +174,11 @@ def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
     return value_text([function.__defaults__, function.__kwdefaults__, *values_around(function)], around)
 
 
-def values_around(function: FunctionType) -> Iterator[object]:
-    """Yield the values of the variables that a function has from the functions around it."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        if name != "__class__":  # Python's own variable for `super()`.
-            with suppress(ValueError):  # A variable without a value.
-                yield cell.cell_contents
-
-
 def code_text(code: CodeType) -> Iterator[str]:
     """Yield the texts that define compiled code and the functions in it."""
-    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
+    variables = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    parameters = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    yield f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {variables} {parameters}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from code_text(constant)
@@ -205,15 +228,6 @@ def name_of(value: object) -> str:
     return f"{owner}.{getattr(value, '__qualname__', None) or getattr(value, '__name__', '')}"
 
 
-def fields_of(value: object) -> list[tuple[str, object]] | None:
-    """Return the fields of a dataclass or namespace with their names, or None for any other value."""
-    if isinstance(value, SimpleNamespace | Namespace):
-        return sorted(own_attributes(value).items())
-    if is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
-    return None
-
-
 def _bytes_text(content: bytes) -> str:
     """Return bytes as text, by a hash if they are many."""
     return content.hex() if len(content) <= MOST_BYTES else hashlib.sha256(content).hexdigest()
@@ -241,22 +255,3 @@ def _tensor_text(value: Any) -> str:
         entries = value.to_sparse_coo().coalesce()
         content = f"{_tensor_text(entries.indices())} {_tensor_text(entries.values())}"
     return f"{value.dtype} {value.layout} {tuple(value.shape)} {content}"
-
-
-def _source_around(kind: type, method: FunctionType) -> str:
-    """Return the source of a class around one of its methods. Return an empty string if the source is unknown or the
-    method is from elsewhere.
-
-    The standard library finds the source of a class only in the file of a module, so search around a method.
-    """
-    try:
-        lines, row = inspect.findsource(method)
-        tree = ast.parse("".join(lines))
-    except (OSError, TypeError, SyntaxError):
-        return ""
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
-    for node in classes:
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        if first <= row < (node.end_lineno or 0):
-            return "".join(lines[first - 1 : node.end_lineno])
-    return ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -130,13 +130,22 @@ def elsewhere(top: str) -> str | None:
 
     A directory without a file counts only if it belongs to an installed package.
     """
+    for spec in specs_elsewhere(top):
+        directories = [one for one in spec.submodule_search_locations or () if is_installed(Path(one))]
+        if places := [*filter(None, [spec.origin]), *directories]:
+            return places[0]
+    return None
+
+
+def specs_elsewhere(top: str) -> Iterator[ModuleSpec]:
+    """Yield the modules of a name that the finders of this process find without :data:`FINDER`, in their order.
+
+    Packages that were installed for editing often have finders of their own.
+    """
     for finder in sys.meta_path:
         spec = None if finder is FINDER else finder.find_spec(top, None)
         if spec is not None:
-            directories = [one for one in spec.submodule_search_locations or () if is_installed(Path(one))]
-            if places := [*filter(None, [spec.origin]), *directories]:
-                return places[0]
-    return None
+            yield spec
 
 
 def is_installed(folder: Path) -> bool:

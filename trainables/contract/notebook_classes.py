@@ -106,10 +106,9 @@ def _parts(kind: type, parts_of: PartsOf = parts_of_class) -> dict[str, str]:
     used = used_code(kind)
     parts |= {f"file of {name}": text for name, text in used.hashes.items()}
     parts |= {f"file of {name}": imported_hash(name) for name in used.modules}
-    for name, one in used.cells:
+    for name, one in used.cells.items():
         parts |= {f"cell {name} {key}": text for key, text in _parts_of_used(one, parts_of)}
-    for one in used.taken:
-        name = f"{module_of(one)}.{one.__qualname__}"
+    for name, one in used.taken.items():
         parts |= {f"taken {name} {key}": text for key, text in _parts_of_used(one, loaded)}
     if parts_of is not code_parts:
         parts |= {f"value {name}": text for name, text in used.values.items()}
@@ -122,5 +121,5 @@ def _parts_of_used(one: FunctionType | type, parts_of: PartsOf) -> Iterator[Part
     elif parts_of is code_parts:
         yield Part("code", " ".join(code_text(one.__code__)))
     else:
-        yield Part("code", source_of(one))
+        yield Part("code", "\n".join(source_of(one)))
         yield Part("values", bound_text(one))

@@ -12,11 +12,10 @@ from types import CodeType, FunctionType
 from trainables.contract.class_texts import (
     bound_text,
     code_text,
-    functions_of,
     loaded_parts,
     module_of,
-    own_attributes,
 )
+from trainables.contract.held_objects import functions_of, own_attributes
 from trainables.contract.user_modules import file_of
 
 

@@ -303,7 +303,7 @@ def _make_used_present(kind: object) -> None:
                 f"{file}, or what it imports, was imported again after {getattr(kind, '__name__', kind)} was made from "
                 f"it: import {base.__name__} again, and run the cell of the class again"
             )
-    if old := next(filter(is_old_copy, used.taken), None):
+    if old := next(filter(is_old_copy, used.taken.values()), None):
         raise ImportError(
             f"{file_of(old.__module__)} has changed since a cell imported {old.__name__} from it: run the cells again "
             f"that import or use {old.__name__}"

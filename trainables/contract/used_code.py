@@ -5,38 +5,27 @@ Nothing is run. The names in the compiled functions of the class are looked up w
 
 from __future__ import annotations
 
-import dis
 import enum
 import inspect
 import logging
 import sys
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, lru_cache, partial, partialmethod
-from importlib.machinery import PathFinder
+from functools import cache, partial, partialmethod
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
-from trainables.contract.class_texts import (
-    BUILT_IN,
-    PLAIN,
-    fields_of,
-    functions_of,
-    module_of,
-    name_of,
-    own_attributes,
-    unwrapped,
-    value_text,
-    values_around,
-)
+from trainables.contract.class_texts import BUILT_IN, PLAIN, is_special, module_of, name_of, value_text
+from trainables.contract.entries import entries_of
 from trainables.contract.file_hashes import hash_of_files
-from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, top_name
-from trainables.contract.imports import IMPORTING, MODULE
+from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, specs_elsewhere, top_name
+from trainables.contract.held_objects import functions_of, own_attributes, unwrapped, values_around
+from trainables.contract.names_in_code import names_in
 from trainables.contract.user_modules import (
     TooManyModulesError,
     file_of,
@@ -51,8 +40,6 @@ MOST_ENTRIES = 1000
 data."""
 VALUES = (*PLAIN, np.generic, np.dtype, enum.Enum, range, Fraction, Decimal)
 """Types of values whose text is their value."""
-LIBRARY = (FunctionType, type, ModuleType, *BUILT_IN)
-"""Types of functions, classes and modules, which have a name."""
 _too_large: set[str] = set()
 """Modules that a warning has named because their packages have too many modules."""
 
@@ -60,22 +47,23 @@ log = logging.getLogger(__name__)
 
 
 class UsedCode(NamedTuple):
-    """What a class uses.
+    """What a class uses. Each function and class has a label: its name, with a number if another one has this name.
 
     Attributes:
         modules: Names of the user's imported modules.
         hashes: Hashes of the user's modules that are not imported by name, by name. Functions will import them when
             they are called, or cells have loaded their files.
-        taken: Functions and classes of files that cells hold.
-        cells: Functions and classes of other cells, with the names by which they are reached.
-        values: Texts of plain values of other cells by name. A list or dict has one text. Functions and classes of
-            libraries count by their names, because a cell may give its name to another one.
+        taken: Functions and classes of files that cells hold, by label.
+        cells: Functions and classes of other cells, by label.
+        values: Texts of plain values of other cells by name, with the labels of what they hold. A list or dict has one
+            text. Functions and classes of libraries count by their names, because a cell may give its name to another
+            one.
     """
 
     modules: tuple[str, ...]
     hashes: Mapping[str, str]
-    taken: tuple[FunctionType | type, ...]
-    cells: tuple[tuple[str, FunctionType | type], ...]
+    taken: Mapping[str, FunctionType | type]
+    cells: Mapping[str, FunctionType | type]
     values: Mapping[str, str]
 
 
@@ -90,44 +78,7 @@ def used_code(kind: object) -> UsedCode:
     later = {name: folder for name, folder in walk.later.items() if whole.isdisjoint(_around(name))}
     hashes = {**walk.loaded, **{name: _hash_in(folder, name) for name, folder in later.items()}}
     values = {name: "; ".join(sorted(texts)) for name, texts in walk.values.items() if name not in walk.assigned}
-    return UsedCode(tuple(modules), hashes, tuple(walk.taken), tuple(walk.cells), values)
-
-
-class _Names(NamedTuple):
-    """Names in compiled code: of global variables that it reads and assigns, of attributes, and of imports."""
-
-    read: frozenset[str]
-    assigned: frozenset[str]
-    attributes: frozenset[str]
-    imported: frozenset[str]
-
-
-@lru_cache(maxsize=1024)
-def _names_in(code: CodeType) -> _Names:
-    read = set[str]()
-    assigned = set[str]()
-    attributes = set[str]()
-    imported = set[str]()
-    package = ""
-    for instruction in dis.get_instructions(code):
-        name = str(instruction.argval)
-        match instruction.opname:
-            case "LOAD_GLOBAL" | "LOAD_NAME" | "LOAD_FROM_DICT_OR_GLOBALS":
-                read.add(name)
-            case "STORE_GLOBAL" | "DELETE_GLOBAL":
-                assigned.add(name)
-            case "LOAD_ATTR" | "LOAD_METHOD":
-                attributes.add(name)
-            case "IMPORT_NAME":
-                package = name
-                imported.add(name)
-            case "IMPORT_FROM":
-                imported.add(f"{package}.{name}")
-    if not IMPORTING.isdisjoint(read | attributes):  # A call such as `importlib.import_module("helper")`.
-        imported.update(text for text in code.co_consts if isinstance(text, str) and MODULE.fullmatch(text))
-    inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
-    own = (read, assigned, attributes, imported)
-    return _Names(*(frozenset(one).union(*(names[place] for names in inner)) for place, one in enumerate(own)))
+    return UsedCode(tuple(modules), hashes, walk.taken, walk.cells, values)
 
 
 class _Walk:
@@ -147,51 +98,71 @@ class _Walk:
         self.modules: set[str] = set()
         self.later: dict[str, Path] = {}
         self.loaded: dict[str, str] = {}
-        self.taken: list[FunctionType | type] = []
-        self.cells: list[tuple[str, FunctionType | type]] = []
+        self.taken: dict[str, FunctionType | type] = {}
+        self.cells: dict[str, FunctionType | type] = {}
         self.values: dict[str, list[str]] = {}
         self.assigned: set[str] = set()
-        self._seen: set[int] = set()
+        self._labels: dict[int, str] = {}
+        self._named = Counter[str]()
+        # Kept by identity. Without references, another object could get the identity of one that was made here.
+        self._seen: dict[int, object] = {}
         self._is_in_cell = cache(is_in_cell)
         self._is_in_users_file = cache(is_in_users_file)
 
     def visit_class(self, name: str, kind: type) -> None:
         """Visit a class that cells use by a name, or the first class, which has none."""
+        if name:
+            self._add_text(name, f"{name} has {self._label(kind)}")
         for base in kind.__mro__:
             if id(base) in self._seen:
                 continue
             if self._is_in_cell(module_of(base)):
-                self._seen.add(id(base))
+                self._seen[id(base)] = base
+                self._visit_parts(base)
                 if name:
-                    self.cells.append((name, base))
-                for _, function in functions_of(base):
-                    self._visit_function("", function)
-                for attribute, value in list(vars(base).items()):
-                    if not ((attribute.startswith("__") and attribute.endswith("__")) or isinstance(value, PLAIN)):
-                        self._visit(f"{base.__qualname__}.{attribute}", value, has_values=False)
+                    self.cells[self._label(base)] = base
             elif name:
-                self._seen.add(id(base))
+                self._seen[id(base)] = base
                 if self._is_in_users_file(module_of(base)):
                     self._take(base)
 
+    def _visit_parts(self, kind: type) -> None:
+        label = self._label(kind)
+        for _, function in functions_of(kind):
+            self._visit_function("", function)
+        for attribute, value in list(vars(kind).items()):
+            if not (is_special(attribute) or isinstance(value, PLAIN)):
+                self._visit(f"{label}.{attribute}", value, has_values=False)
+        if type(kind) is not type:
+            self.visit_class(f"the class of {label}", type(kind))
+
     def _visit_function(self, name: str, function: FunctionType) -> None:
+        label = self._label(function)
+        if name:
+            self._add_text(name, f"{name} has {label}")
         if id(function) in self._seen:
             return
-        self._seen.add(id(function))
+        self._seen[id(function)] = function
         if self._is_in_users_file(module_of(function)):
             self._take(function)
         elif self._is_in_cell(module_of(function)):
             if name:
-                self.cells.append((name, function))
+                self.cells[label] = function
             self._visit_names(function)
         else:
+            for held in values_around(function):  # A library's decorator around a function of a cell.
+                if inspect.isfunction(held) and self._is_users(held):
+                    self._visit_function(name, held)
             return
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for number, held in enumerate((*defaults, *values_around(function))):
-            self._visit(f"{function.__qualname__} {number}", held, has_values=False)
+            self._visit(f"{label} {number}", held, has_values=False)
+        for attribute, held in own_attributes(function).items():
+            if not is_special(attribute):
+                self._visit(f"{label}.{attribute}", held)
 
     def _visit_names(self, function: FunctionType) -> None:
-        names = _names_in(function.__code__)
+        names = names_in(function.__code__)
         self.assigned |= names.assigned
         for one in sorted(names.read & function.__globals__.keys()):
             self._visit(one, function.__globals__[one], names.attributes)
@@ -199,8 +170,18 @@ class _Walk:
             self._visit_import(one)
 
     def _take(self, one: FunctionType | type) -> None:
-        self.taken.append(one)
+        self.taken[self._label(one)] = one
         self.modules.add(module_of(one))
+
+    def _is_users(self, one: FunctionType | type) -> bool:
+        return self._is_in_cell(module_of(one)) or self._is_in_users_file(module_of(one))
+
+    def _label(self, one: FunctionType | type) -> str:
+        if id(one) not in self._labels:
+            name = name_of(one)
+            self._named[name] += 1
+            self._labels[id(one)] = f"{name} ({self._named[name]})" if self._named[name] > 1 else name
+        return self._labels[id(one)]
 
     def _visit(
         self, name: str, value: object, attributes: frozenset[str] = frozenset(), *, has_values: bool = True
@@ -217,10 +198,11 @@ class _Walk:
         while entries:
             place, entry = entries.pop()
             if isinstance(entry, VALUES) or _is_type_of_numbers(entry):
-                self._add_value(place, f"{place} = {value_text(entry)}", has_values=has_values)
+                if has_values:
+                    self._add_text(place, f"{place} = {value_text(entry)}")
                 if type(entry) not in VALUES:  # Its class can have methods.
                     leaves.append((f"{place}[class]", type(entry)))
-            elif (inner := _entries_of(entry)) is None:
+            elif (inner := entries_of(entry)) is None:
                 leaves.append((place, entry))
             elif id(entry) not in around:
                 around.add(id(entry))
@@ -231,30 +213,30 @@ class _Walk:
                     self.values[name] = [f"more than {MOST_ENTRIES:,} entries"]
                 return
         for place, leaf in leaves:
-            self._visit_object(place, leaf, attributes, has_values=has_values)
+            self._visit_object(place, leaf, attributes)
 
-    def _add_value(self, place: str, text: str, *, has_values: bool) -> None:
-        if has_values:
-            self.values.setdefault(place.partition("[")[0], []).append(text)
+    def _add_text(self, place: str, text: str) -> None:
+        self.values.setdefault(place.partition("[")[0], []).append(text)
 
-    def _visit_object(self, name: str, value: object, attributes: frozenset[str], *, has_values: bool) -> None:
-        if isinstance(value, LIBRARY):
-            shown = own_attributes(value).get("__name__") if isinstance(value, ModuleType) else name_of(value)
-            self._add_value(name, f"{name} is {shown}", has_values=has_values)
+    def _visit_object(self, name: str, value: object, attributes: frozenset[str]) -> None:
         if isinstance(value, ModuleType):
+            self._add_text(name, f"{name} is {own_attributes(value).get('__name__')}")
             self._visit_module(value, attributes)
+        elif isinstance(value, BUILT_IN):
+            self._add_text(name, f"{name} is {name_of(value)}")
         elif isinstance(value, type):
             self.visit_class(name, value)
         elif isinstance(value, partial | partialmethod):
-            self._visit(name, [value.func, value.args, value.keywords], has_values=has_values)
-        elif id(value) not in self._seen:
-            held = list(own_attributes(value).values()) if callable(value) else []
+            self._visit(name, [value.func, value.args, value.keywords])
+        else:
+            held = list(own_attributes(value).values()) if callable(value) and not inspect.isfunction(value) else []
             for part in (*unwrapped(value), *(part for one in held for part in unwrapped(one))):
                 if inspect.isfunction(part):
                     self._visit_function(name, part)
-            self._seen.add(id(value))
             owner = value.__self__ if isinstance(value, MethodType) else value
-            self.visit_class(f"the class of {name}", owner if isinstance(owner, type) else type(owner))
+            kind = owner if isinstance(owner, type) else type(owner)
+            if self._is_users(kind):
+                self.visit_class(f"the class of {name}", kind)
 
     def _visit_module(self, module: ModuleType, attributes: frozenset[str]) -> None:
         name = str(own_attributes(module).get("__name__", ""))
@@ -276,35 +258,6 @@ class _Walk:
             self.later[name] = folder
 
 
-def _entries_of(value: object) -> list[tuple[str, object]] | None:
-    """Return the entries of a list or dict, or the fields of an object that only has fields, each with its place, and
-    the class unless it is that of Python. Return None for any other value."""
-    inner = _inner_of(value)
-    is_usual = type(value) in (dict, MappingProxyType, set, frozenset, list, tuple, deque)
-    return inner if inner is None or is_usual else [*inner, ("class", type(value))]
-
-
-def _inner_of(value: object) -> list[tuple[str, object]] | None:
-    # Methods of a subclass could be others than those of the type.
-    match value:
-        case dict() | MappingProxyType():
-            items = list(dict.items(value) if isinstance(value, dict) else value.items())
-            places = [repr(key) if isinstance(key, PLAIN) else str(number) for number, (key, _) in enumerate(items)]
-            keys = [(f"key {place}", key) for place, (key, _) in zip(places, items, strict=True)]
-            return [*keys, *((place, entry) for place, (_, entry) in zip(places, items, strict=True))]
-        case set():
-            return [("", entry) for entry in set.__iter__(value)]
-        case frozenset():
-            return [("", entry) for entry in frozenset.__iter__(value)]
-        case list():
-            return [(str(number), entry) for number, entry in enumerate(list.__iter__(value))]
-        case tuple():
-            return [(str(number), entry) for number, entry in enumerate(tuple.__iter__(value))]
-        case deque():
-            return [(str(number), entry) for number, entry in enumerate(deque.__iter__(value))]
-    return fields_of(value)
-
-
 def _is_type_of_numbers(value: object) -> bool:
     """Return True for a type of numbers of torch."""
     return (type(value).__module__, type(value).__name__) == ("torch", "dtype")
@@ -314,7 +267,7 @@ def _users_folder(top: str) -> Path | None:
     """Return the folder in which Python will find the user's module or package, or None if it is not the user's."""
     if not is_outside(top) or top in sys.stdlib_module_names:
         return None
-    spec = PathFinder.find_spec(top)
+    spec = next(specs_elsewhere(top), None)
     if spec is None:
         place = FINDER.places.get(top)
         return None if place is None else place.folder
