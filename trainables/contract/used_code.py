@@ -72,6 +72,7 @@ def used_code(kind: object) -> UsedCode:
     walk = _Walk()
     if isinstance(kind, type):
         walk.visit_class("", kind)
+        walk.visit_modules_of_packages()
     modules = sorted(name for name in walk.modules if _can_be_hashed(name))
     whole = {name for name in (*modules, *walk.later) if _is_whole_package(name, walk.later)}
     modules = [name for name in modules if whole.isdisjoint(_around(name))]
@@ -102,6 +103,8 @@ class _Walk:
         self.cells: dict[str, FunctionType | type] = {}
         self.values: dict[str, list[str]] = {}
         self.assigned: set[str] = set()
+        self._attributes: set[str] = set()
+        self._packages: list[str] = []
         self._labels: dict[int, str] = {}
         self._named = Counter[str]()
         # Kept by identity. Without references, another object could get the identity of one that was made here.
@@ -125,6 +128,14 @@ class _Walk:
                 self._seen[id(base)] = base
                 if self._is_in_users_file(module_of(base)):
                     self._take(base)
+
+    def visit_modules_of_packages(self) -> None:
+        """Visit the modules in packages without a file that any function could use, after all functions."""
+        while self._packages:
+            package = self._packages.pop()
+            for attribute in sorted(self._attributes):
+                if isinstance(module := sys.modules.get(f"{package}.{attribute}"), ModuleType):
+                    self._visit_module(module)
 
     def _visit_parts(self, kind: type) -> None:
         label = self._label(kind)
@@ -164,8 +175,9 @@ class _Walk:
     def _visit_names(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
         self.assigned |= names.assigned
+        self._attributes |= names.attributes
         for one in sorted(names.read & function.__globals__.keys()):
-            self._visit(one, function.__globals__[one], names.attributes)
+            self._visit(one, function.__globals__[one])
         for one in sorted(names.imported):
             self._visit_import(one)
 
@@ -183,13 +195,10 @@ class _Walk:
             self._labels[id(one)] = f"{name} ({self._named[name]})" if self._named[name] > 1 else name
         return self._labels[id(one)]
 
-    def _visit(
-        self, name: str, value: object, attributes: frozenset[str] = frozenset(), *, has_values: bool = True
-    ) -> None:
+    def _visit(self, name: str, value: object, *, has_values: bool = True) -> None:
         """Visit a value that a function reaches by a name, and the entries of lists and dicts in it.
 
-        ``attributes`` may be names of modules in a package. Without ``has_values``, only code counts: the text of what
-        holds the value has its plain values.
+        Without ``has_values``, only code counts: the text of what holds the value has its plain values.
         """
         entries = [(name, value)]
         reached = 0
@@ -213,15 +222,15 @@ class _Walk:
                     self.values[name] = [f"more than {MOST_ENTRIES:,} entries"]
                 return
         for place, leaf in leaves:
-            self._visit_object(place, leaf, attributes)
+            self._visit_object(place, leaf)
 
     def _add_text(self, place: str, text: str) -> None:
         self.values.setdefault(place.partition("[")[0], []).append(text)
 
-    def _visit_object(self, name: str, value: object, attributes: frozenset[str]) -> None:
+    def _visit_object(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType):
             self._add_text(name, f"{name} is {own_attributes(value).get('__name__')}")
-            self._visit_module(value, attributes)
+            self._visit_module(value)
         elif isinstance(value, BUILT_IN):
             self._add_text(name, f"{name} is {name_of(value)}")
         elif isinstance(value, type):
@@ -238,7 +247,7 @@ class _Walk:
             if self._is_users(kind):
                 self.visit_class(f"the class of {name}", kind)
 
-    def _visit_module(self, module: ModuleType, attributes: frozenset[str]) -> None:
+    def _visit_module(self, module: ModuleType) -> None:
         name = str(own_attributes(module).get("__name__", ""))
         if sys.modules.get(name) is not module:
             file = own_attributes(module).get("__file__")
@@ -246,14 +255,12 @@ class _Walk:
                 self.loaded[f"file of {name}"] = hash_of_files({name: Path(file)})
         elif self._is_in_users_file(name):
             self.modules.add(name)
-        elif self._is_in_cell(name):  # A package without a file.
-            for inner in (sys.modules.get(f"{name}.{attribute}") for attribute in sorted(attributes)):
-                if isinstance(inner, ModuleType) and inner is not module:
-                    self._visit_module(inner, attributes)
+        elif self._is_in_cell(name):
+            self._packages.append(name)
 
     def _visit_import(self, name: str) -> None:
         if isinstance(module := sys.modules.get(name), ModuleType):
-            self._visit_module(module, frozenset())
+            self._visit_module(module)
         elif (folder := _users_folder(top_name(name))) is not None and module_file(folder, name) is not None:
             self.later[name] = folder
 
