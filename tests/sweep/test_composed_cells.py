@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.sweep.boards import hash_of_cells
@@ -140,6 +143,39 @@ HOLDERS = {
     ),
 }
 """For each way to pass a value on: the statements that do so under another name, and how to get it back."""
+FILES = {
+    "a module": ("def rate():\n    return {value}\n", "import {module} as v0", "{it}.rate()"),
+    "a function": ("def rate():\n    return {value}\n", "from {module} import rate as v0", "{it}()"),
+    "a class": ("class Net:\n    rate = {value}\n", "from {module} import Net as v0", "{it}.rate"),
+    "an object": (
+        "class Net:\n    def rate(self):\n        return {value}\nnet = Net()\n",
+        "from {module} import net as v0",
+        "{it}.rate()",
+    ),
+    "a dict of functions": ("RATES = {{'a': lambda: {value}}}\n", "from {module} import RATES as v0", "{it}['a']()"),
+    "a cached function": (
+        "import functools\n@functools.lru_cache\ndef rate():\n    return {value}\n",
+        "from {module} import rate as v0",
+        "{it}()",
+    ),
+    "a base": (
+        "class Net:\n    def rate(self):\n        return {value}\n",
+        "from {module} import Net\nclass v0(Net):\n    pass",
+        "{it}().rate()",
+    ),
+    "a decorator": (
+        "def around(inner):\n    return lambda: inner() + {value}\n",
+        "from {module} import around\n@around\ndef v0():\n    return 0",
+        "{it}()",
+    ),
+    "an import in a function": (
+        "def rate():\n    return {value}\n",
+        "def v0():\n    from {module} import rate\n    return rate()",
+        "{it}()",
+    ),
+}
+"""For each way to use a file: its text, the cell that uses it, and how to get a value of the file back."""
+modules = itertools.count()
 chains = st.lists(st.sampled_from(sorted(HOLDERS)), min_size=1, max_size=4)
 
 
@@ -200,5 +236,27 @@ def test_which_of_two_values_a_name_has_counts(chain: list[str]) -> None:
     used = ", ".join(value_in(chain, name) for name in ("one", "other", "chosen"))
     results = [hash_and_result(make, f"chosen = {name}", board(used)) for name in ("one", "other", "one")]
     assert [result for _, result in results] == [(1, 22, 1), (1, 22, 22), (1, 22, 1)]
+    assert results[0][0] == results[2][0]
+    assert results[0][0] != results[1][0]
+
+
+@given(kind=st.sampled_from(sorted(FILES)), chain=chains)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_counts_however_cells_pass_on_what_they_take_from_it(
+    kind: str, chain: list[str], workplace: Path
+) -> None:
+    text, cell, taken = FILES[kind]
+    module = f"composed_{next(modules)}"
+    cells = [*holders(chain), board(taken.format(it=value_in(chain, f"v{len(chain)}")))]
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(workplace), *sys.path])
+        patch.setattr(sys, "dont_write_bytecode", True)
+        for value in (1, 22, 1):
+            (workplace / f"{module}.py").write_text(text.format(value=value))
+            sys.modules.pop(module, None)
+            importlib.invalidate_caches()
+            results.append(hash_and_result(cell.format(module=module), *cells))
+    assert [result for _, result in results] == [1, 22, 1]
     assert results[0][0] == results[2][0]
     assert results[0][0] != results[1][0]
