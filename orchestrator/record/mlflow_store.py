@@ -22,6 +22,7 @@ from orchestrator.home.directories import DATABASE
 from orchestrator.home.foreign_database import open_database, schema_of
 from orchestrator.home.foreign_files import checked_key
 from orchestrator.home.safe_writing import own_directory, own_path
+from orchestrator.record.store_uris import hide_secrets, shown_uri
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
@@ -63,8 +64,6 @@ BUCKETS = ("s3", "gs", "wasbs")
 """Schemes of addresses in a cloud's store, whose host the creator of an experiment cannot choose."""
 AZURE = (".dfs.core.windows.net", ".dfs.core.chinacloudapi.cn", ".dfs.core.usgovcloudapi.net")
 """Endings of the hosts of Azure's store."""
-LOGIN = re.compile(r"//[^/\s]*@")
-"""Pattern of the user name and password in a URL."""
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +84,8 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """The URI without user name and password, for messages."""
-        return _without_login(self.uri)
+        """The URI for messages: for a server, without user name, password and query."""
+        return shown_uri(self.uri) if self.database is None else self.uri
 
     @property
     def artifacts(self) -> Path | None:
@@ -125,7 +124,7 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
         return Store(uri)
     if uri and not uri.startswith(SQLITE):
         raise UserError(
-            f"{URI_VARIABLE} is {_without_login(uri)!r}, which cannot store sweeps. Allowed: http(s)://host:port of an "
+            f"{URI_VARIABLE} is {shown_uri(uri)!r}, which cannot store sweeps. Allowed: http(s)://host:port of an "
             f"MLflow server, sqlite:////absolute/path/{DATABASE}. Unset it to keep the record in the home."
         )
     database = Path(uri.removeprefix(SQLITE)) if uri else home / DATABASE
@@ -267,7 +266,7 @@ def address_flaw(store: Store, address: str) -> str:
     MLflow would send this user's login to any host in the address, and write to any path on this machine.
     """
     parts = urlsplit(address)
-    host = urlsplit(store.uri).netloc.rpartition("@")[2].lower()
+    host = urlsplit(store.shown).netloc.lower()
     if parts.scheme in ("", "file"):
         return "is a path on this machine"
     if parts.scheme in PROXIED:
@@ -306,17 +305,14 @@ def store_errors(store: Store) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
-        reason = _without_login(line.rpartition("Caused by ")[2])[:LONGEST_REASON]
+        cause = line.rpartition("Caused by ")[2]
+        reason = hide_secrets(cause, "" if store.database else store.uri)[:LONGEST_REASON]
         remedy = (
             f". {REBUILD_REMEDY}"
             if store.database
             else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
         )
         raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}{remedy}") from error
-
-
-def _without_login(text: str) -> str:
-    return LOGIN.sub("//", text)
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:

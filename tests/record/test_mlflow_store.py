@@ -10,10 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from unittest.mock import Mock
+from urllib.parse import quote
 
 import pytest
 from mlflow import MlflowClient
@@ -21,7 +22,7 @@ from mlflow.store.entities.paged_list import PagedList
 
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.record import mlflow_store
-from orchestrator.record.mlflow_store import Store, all_runs, check_store, choose_store, make_database
+from orchestrator.record.mlflow_store import Store, all_runs, check_store, choose_store, make_database, store_errors
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
@@ -163,6 +164,49 @@ def test_passwords_are_hidden_in_errors(monkeypatch: pytest.MonkeyPatch) -> None
             assert f"the MLflow store http://{address}/base: " in str(refused.value)
             assert "secret" not in str(refused.value)
     assert Store("http://ann:p@ss@tracker").shown == "http://tracker"
+
+
+URIS = {
+    "http://ann:correct horse-Battery@127.0.0.1:5956": "http://127.0.0.1:5956",
+    "http://alice:SLASH/Secret@host": "http://host",
+    "https://alice:pa@Secret@host/base": "https://host/base",
+    "http:alice:Secret@host": "http:host",
+    "http://host/?token=Secret": "http://host/",
+    "http://host/base#Secret": "http://host/base",
+    "http://Secret@host": "http://host",
+    "http://host/?mail=ann@b&token=Secret": "http://...",
+    "http://ann:one?Secret@host": "http://...",
+    "alice:Secret@host": "host",
+    "postgresql://alice:Secret/9@host/mlflow?sslpassword=Secret": "postgresql://host/mlflow",
+    "http://host:5000/base": "http://host:5000/base",
+}
+"""URIs that a user may have set, and their forms in messages."""
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_a_uri_is_shown_without_its_secrets(uri: str, tmp_path: Path) -> None:
+    assert Store(uri).shown == URIS[uri]
+    if not uri.startswith(("http://", "https://")):
+        with pytest.raises(UserError) as refused:
+            choose_store(tmp_path, {"MLFLOW_TRACKING_URI": uri})
+        assert f"MLFLOW_TRACKING_URI is '{URIS[uri]}', which cannot store sweeps" in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", URIS)
+@pytest.mark.parametrize("form", [str, quote])
+def test_an_error_of_a_server_has_no_secrets_of_its_uri(uri: str, form: Callable[[str], str]) -> None:
+    store = Store(uri)
+    parts = " ".join(repr(part) for part in uri.replace("@", "/").split("/"))
+    with pytest.raises(StoreError) as failed, store_errors(store):
+        raise OSError(f"no answer from {uri}/api: {form(uri)}, a bad port in {parts}")
+    message = str(failed.value)
+    assert f"OSError: no answer from {store.shown}/api: " in message
+    assert [word for word in ("Secret", "SLASH", "horse", "Battery") if word in message] == []
+
+
+def test_an_at_sign_in_the_path_of_a_database_is_shown(tmp_path: Path) -> None:
+    store = choose_store(tmp_path / "ann@lab", {})
+    assert store.shown == f"sqlite:///{tmp_path}/ann@lab/mlflow.db"
 
 
 @contextmanager
