@@ -34,7 +34,7 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, list_flaw, own_list, read_list
 from orchestrator.system.permissions import closing_text, exchange_text, who_can_write_text, writable_by_others
-from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, module_file
+from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, module_file, python_module_text
 from trainables.contract.settings import SettingsError
 from trainables.contract.user_code import import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
@@ -294,12 +294,16 @@ def import_named(names: Iterable[object], home: Path, folder: str = "") -> None:
         if not isinstance(name, str):
             continue  # The check of the specification reports it.
         module, colon, _ = name.partition(":")
-        if name in FAMILIES or name in PROBES or not colon or _is_imported(module, folder):
+        if name in FAMILIES or name in PROBES or not colon:
             continue
-        if not MODULE.fullmatch(module) or module.rpartition(".")[2] == "__main__":
+        is_imported = _is_imported(module, folder)
+        if not is_imported and (not MODULE.fullmatch(module) or module.rpartition(".")[2] == "__main__"):
             raise UntrustedCodeError(f"{name[:80]!r} does not name a class in a module")
         try:
-            _import(module, home.resolve(), folder)
+            if text := python_module_text(module):  # This process has imported many of Python's own modules.
+                raise UntrustedCodeError(text)
+            if not is_imported:
+                _import(module, home.resolve(), folder)
         except UntrustedCodeError as error:
             raise UntrustedCodeError(f"{name!r} cannot be imported: {error}") from error
         except KeyboardInterrupt:
@@ -338,8 +342,6 @@ def _find(module: str, home: Path, folder: str) -> Path | None:
             imported.
     """
     top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        raise UntrustedCodeError(f"{module} is a module of Python itself, so no model can be in it")
     if any(module_file(directory, module) is not None for directory in _installed(top)):
         return None
     trusted = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))

@@ -31,7 +31,8 @@ from tests.access_lists import give_list
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import ROOT, Ended, command, line, process
 from tests.sweep.sweeps import FAMILY, spec
-from trainables.contract import user_code
+from trainables.contract import user_code, user_modules
+from trainables.contract.user_modules import folder_of as folder_of_module
 
 EVIL = "import pathlib\npathlib.Path({marker!r}).write_text('ran')\nfrom tests.families import LogisticFamily as E\n"
 MODELS = """
@@ -309,6 +310,64 @@ def test_no_module_of_python_and_no_program_is_imported(module: str, tmp_path: P
     with pytest.raises(trusting.UntrustedCodeError):
         trusting.import_named([f"{module}:E"], tmp_path)
     assert module not in sys.modules
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modules whose files would be read as the user's code, which takes minutes for a large package. None is."""
+    names: list[str] = []
+
+    def note(module: str, folders: object) -> dict[str, object]:
+        names.append(module)
+        return {}
+
+    for part in (user_code, user_modules):
+        monkeypatch.setattr(part, "own_modules", note)
+    return names
+
+
+@pytest.mark.parametrize("key", ["family", "probe"])
+@pytest.mark.parametrize("module", ["os", "json", "sys", "os.path", "json.decoder", "sched"])
+def test_a_module_of_python_makes_only_its_sweep_unreadable(
+    module: str, key: str, tmp_path: Path, watched: list[str]
+) -> None:
+    """This program has imported most of these modules before it reads the sweep."""
+    home = Home(tmp_path / "results")
+    other, sweep = write_sweep(home), write_sweep(home, spec(name="other"))
+    named(sweep.files.directory, module, key=key)
+    listed = " ".join(command("sweeps", "--home", home.root).succeeded().split())
+    why = f"'{module}:E' cannot be imported: {module} is a module of Python itself, so no model can be in it"
+    assert f"{sweep.id} cannot be read: {why}" in listed
+    assert f"{other.id} cannot be read" not in listed
+    assert module not in watched
+    command("home", "trust", home.root).succeeded()
+    assert f"deleted {sweep.id}" in command("rm", sweep.id, "--yes", "--home", home.root).succeeded()
+    assert home.sweep_ids() == [other.id]
+
+
+def test_an_installed_module_without_a_family_is_not_read_whole(tmp_path: Path, watched: list[str]) -> None:
+    sweep = write_sweep(Home(tmp_path / "results"))
+    named(sweep.files.directory, "sklearn.dummy")
+    with pytest.raises(UnreadableError, match=r"the module sklearn\.dummy has no 'E'"):
+        load_sweep(sweep.files.home, sweep.id)
+    path = sweep.files.spec
+    path.write_text(path.read_text().replace("sklearn.dummy:E", "sklearn.dummy:DummyClassifier"))
+    with pytest.raises(UnreadableError, match=r"'sklearn\.dummy:DummyClassifier' is not a subclass of trainables"):
+        load_sweep(sweep.files.home, sweep.id)
+    assert "sklearn.dummy" not in watched
+
+
+@pytest.mark.parametrize("name", ["os:system", "json:JSONDecoder"])
+def test_a_space_of_the_user_that_names_a_module_of_python_is_refused(
+    name: str, tmp_path: Path, watched: list[str]
+) -> None:
+    space = tmp_path / "board.yaml"
+    space.write_text(BOARD.replace("my_models:Board", name))
+    sentence = f"{name.partition(':')[0]} is a module of Python itself, so no model can be in it"
+    for words in (("run", space, "--home", tmp_path / "results"), ("check-family", name)):
+        assert f"family '{name}' cannot be imported: {sentence}" in " ".join(command(*words).refused().split())
+    assert watched == []
+    assert folder_of_module("json") == ""
 
 
 def test_installed_packages_and_own_modules_are_imported(tmp_path: Path) -> None:

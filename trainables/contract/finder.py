@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, ModuleSpec, SourceFileLoader
@@ -26,6 +27,10 @@ MAIN = "__main__"
 """Name of the module of a script or notebook."""
 INSTALLED = ("site-packages", "dist-packages")
 """Names of folders of installed packages, which other authors wrote."""
+PYTHON_FOLDERS = tuple(
+    {Path(path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib") for path in (str, os.path.realpath)}
+)
+"""Folders of Python's own modules. They may contain a folder of installed packages."""
 INHERITED = "user code"
 """Key of :data:`FINDER` in the configuration that processes of :mod:`multiprocessing` inherit."""
 
@@ -151,6 +156,20 @@ def specs_elsewhere(top: str) -> Iterator[ModuleSpec]:
 def is_installed(folder: Path) -> bool:
     """Return True for a folder of installed packages, or one below it."""
     return any(part in INSTALLED for part in folder.parts)
+
+
+def is_of_python(file: Path) -> bool:
+    """Return True for the file of a module of Python itself."""
+    return any(map(file.is_relative_to, PYTHON_FOLDERS)) and not is_installed(file.parent)
+
+
+def python_module_text(module_name: str) -> str:
+    """Return a sentence that says that a module belongs to Python itself. Return an empty string for other modules, and
+    for a module of the user that hides one of Python. The module is not imported."""
+    top = top_name(module_name)
+    file = getattr(sys.modules[top], "__file__", None) if top in sys.modules else elsewhere(top)
+    is_own = is_of_python(Path(file)) if file and os.path.isabs(file) else top in sys.stdlib_module_names
+    return f"{module_name} is a module of Python itself, so no model can be in it" if is_own else ""
 
 
 def is_open_to_all(folder: str) -> bool:

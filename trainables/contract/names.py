@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 
 from trainables.contract.settings import SettingsError
-from trainables.contract.user_code import NameTakenError, import_code, unused_file
+from trainables.contract.user_code import NameTakenError, PythonModuleError, import_code, unused_file
 from trainables.contract.user_modules import unnamed_file
 
 
-def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """Return the object that ``name`` stands for, directly or through ``built_in``. ``kind`` is its noun in messages.
+def find(name: str, built_in: Mapping[str, str], base: type, *, kind: str, key: str) -> object:
+    """Return the object that ``name`` stands for, directly or through ``built_in``. The caller checks whether it is a
+    subclass of ``base``. ``kind`` is its noun in messages.
 
     Raises :class:`SettingsError` with this ``key`` if its module cannot be imported or lacks the object.
     """
@@ -18,8 +20,13 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     if not colon:
         message = f"there is no {kind} {name!r}; write a built-in name or package.module:Class"
         raise SettingsError(message, key=key, given=name, allowed=tuple(built_in))
+
+    def has_class(module: ModuleType) -> bool:
+        value = getattr(module, class_name, None)
+        return isinstance(value, type) and issubclass(value, base)
+
     try:
-        module = import_code(module_name)
+        module = import_code(module_name, has_class)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # A module may raise anything, such as SystemExit, or pytest's Skipped.
@@ -35,7 +42,7 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 def not_imported(name: str, module_name: str, error: BaseException, *, kind: str, key: str) -> SettingsError:
     """Return the error for a module that raised ``error`` when it was imported, with a remedy if one is known."""
     why = f"{type(error).__name__}: {error}"
-    if isinstance(error, NameTakenError):
+    if isinstance(error, NameTakenError | PythonModuleError):
         why = str(error)
     elif isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
         where = "run in its folder, add that folder to PYTHONPATH, or put it next to the search space"

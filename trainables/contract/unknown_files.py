@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from trainables.contract.executed_files import executed_files
-from trainables.contract.finder import FINDER, PRODUCT, PROGRAM, is_installed, is_outside, top_name
+from trainables.contract.finder import FINDER, PRODUCT, PROGRAM, PYTHON_FOLDERS, is_installed, is_outside, top_name
 from trainables.contract.imports import Imports
 from trainables.contract.user_modules import file_of, files_of, folder_of, imports_here, named_modules, own_modules
 
 OWN_FOLDERS = (
-    *{Path(path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib") for path in (str, os.path.realpath)},
+    *PYTHON_FOLDERS,
     *(Path(PROGRAM) / name for name in sorted(PRODUCT)),
 )
 """Folders of Python's own modules and of this project's packages."""

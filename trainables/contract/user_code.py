@@ -30,6 +30,7 @@ from trainables.contract.finder import (
     is_outside,
     module_file,
     place_module,
+    python_module_text,
     top_name,
 )
 from trainables.contract.present_code import note_import
@@ -57,6 +58,10 @@ class NameTakenError(ImportError):
     """Another module is imported instead of the module in the folder of the search space."""
 
 
+class PythonModuleError(ImportError):
+    """The module belongs to Python itself."""
+
+
 def offer(folders: Sequence[str]) -> None:
     """Specify the folders of a search space, the nearest first, in which :func:`import_code` looks for modules.
 
@@ -76,27 +81,37 @@ def offer_working_directory(folder: str, *, is_open: bool) -> None:
     _is_here_open = is_open
 
 
-def import_code(module_name: str) -> ModuleType:
+def import_code(module_name: str, is_usable: Callable[[ModuleType], bool] | None = None) -> ModuleType:
     """Import a module that the user has named, from an offered folder or from where Python finds it.
+
+    Args:
+        module_name: The module.
+        is_usable: Returns False for a module without the class that is looked for. If it is installed, the files of
+            its package, which may be a large library, are then not read.
 
     Raises:
         NameTakenError: Another module of this name is imported instead.
+        PythonModuleError: The module belongs to Python itself.
         ImportError: The module is in a folder that everyone can write to, so other users could put modules there.
         Exception: The module itself may raise any exception.
     """
     find_offered(module_name)
+    if text := python_module_text(module_name):
+        raise PythonModuleError(text)
     earlier = executed_code()
     is_new = module_name not in sys.modules
     if is_new:
         importlib.invalidate_caches()  # It may just have been written.
         importlib.import_module(module_name)
-        if is_outside(module_name):
-            note_import(module_name, earlier)
+    module = sys.modules[module_name]
+    folder = folder_of(module_name)
+    if is_usable is not None and is_installed(Path(folder)) and not is_usable(module):
+        return module
+    if is_new and is_outside(module_name):
+        note_import(module_name, earlier)
     is_first = note_named(module_name)  # A notebook may have imported the module before.
     if (is_new or is_first) and is_outside(module_name) and (text := begin_watch(module_name, earlier)):
         log.warning(text)
-    module = sys.modules[module_name]
-    folder = folder_of(module_name)
     if folder and module_name != MAIN:
         _serve([Path(folder)], module_name)  # Without this, another process may not find the module.
     return module

@@ -13,7 +13,16 @@ from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 from typing import NamedTuple
 
-from trainables.contract.finder import FINDER, MAIN, elsewhere, is_installed, is_outside, module_file, top_name
+from trainables.contract.finder import (
+    FINDER,
+    MAIN,
+    elsewhere,
+    is_installed,
+    is_of_python,
+    is_outside,
+    module_file,
+    top_name,
+)
 from trainables.contract.imports import Imports, imports_of
 
 MOST_MODULES = 2000
@@ -43,12 +52,13 @@ def named_modules() -> list[str]:
 
 
 def folder_of(module_name: str) -> str:
-    """Return the folder from which a module outside this project is imported, or an empty string if it is unknown.
+    """Return the folder from which a module outside this project is imported, or an empty string if it is unknown or
+    the module belongs to Python itself.
 
     For a linked file, return the link's folder: Python looks for sibling modules there.
     """
     file = file_of(module_name)
-    if file is None or not is_outside(module_name):
+    if file is None or not is_outside(module_name) or is_of_python(file):
         return ""
     depth = _name_in_package(module_name).count(".")
     return str((file.parent if file.name.startswith("__init__.") else file).parents[depth].resolve())

@@ -39,7 +39,7 @@ def load_family(name: str) -> type[Family]:
     Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``. With an inherited name, its runs
     would have the keys of another family.
     """
-    family = find(name, BUILT_IN, kind="family", key="family")
+    family = find(name, BUILT_IN, Family, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
     if "name" not in vars(family):

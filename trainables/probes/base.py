@@ -116,7 +116,7 @@ def load_probe(name: str) -> Probe:
     Raises:
         SettingsError: The name does not stand for a complete :class:`Probe`. The error's key is ``probes``.
     """
-    kind = find(name, BUILT_IN, kind="probe", key="probes")
+    kind = find(name, BUILT_IN, Probe, kind="probe", key="probes")
     if not (isinstance(kind, type) and issubclass(kind, Probe)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.probes.base.Probe", key="probes", given=name)
     if kind.__abstractmethods__ or not RESULT_NAME.fullmatch(getattr(kind, "name", "")):
