@@ -27,7 +27,7 @@ from orchestrator.record.tracker import StoreError
 from orchestrator.system.environment import scratch
 from orchestrator.system.errors import UserError
 from orchestrator.system.files import locked, write_whole
-from orchestrator.system.permissions import foreign_link_text, sharing_text
+from orchestrator.system.permissions import foreign_link_text, hide_from_others, sharing_text
 from orchestrator.system.reading_time import TooSlowError
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ REBUILD_REMEDY = (
     "If the file is damaged or from another version of MLflow, `sync --rebuild` makes a new one from the home"
 )
 """Remedy for a database that cannot be used."""
+CREDENTIALS = "~/.mlflow/credentials"
+"""File from which MLflow reads the user's login to a server."""
 REVISIONS = "alembic_version"
 """Table with the revision of a database. MLflow refuses revisions that are not its own."""
 PROXIED = ("mlflow-artifacts", "http", "https")
@@ -142,10 +144,12 @@ def choose_store(home: Path, environment: Mapping[str, str] = os.environ) -> Sto
 
 
 def check_store(store: Store) -> None:
-    """Raise :class:`StoreError` unless the store responds."""
+    """Raise :class:`StoreError` unless the store responds. Before a server gets the user's login from a file, make that
+    file readable only by this user."""
     if store.database is not None:
         _check_database(store, store.database)
         return
+    hide_from_others(Path(CREDENTIALS).expanduser())
     from mlflow import MlflowClient  # Takes 2 s to import; only a server needs it.
 
     limit_client_waits()

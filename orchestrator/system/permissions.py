@@ -7,6 +7,7 @@ import pwd
 import shlex
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -135,6 +136,12 @@ def sharing_text(place: Path) -> str:
     if owner not in (0, os.getuid()):
         return f"belongs to another user ({user_name(owner)})"
     return "can be written by other users" if next(places_of_others(place), None) == place else ""
+
+
+def hide_from_others(file: Path) -> None:
+    """Make a file with a secret readable only by this user, if it exists."""
+    with suppress(OSError):  # The file may be missing, or a mounted secret.
+        file.chmod(0o600)
 
 
 def closing_command(place: Path, who: str = "go", change: str = "-w") -> str:

@@ -239,6 +239,25 @@ def test_the_error_for_a_refusing_server_has_its_status(monkeypatch: pytest.Monk
     assert uri in str(refused.value)
 
 
+@pytest.mark.parametrize(("uses_server", "mode"), [(True, 0o600), (False, 0o644)])
+def test_only_the_user_can_read_the_login_to_a_server(
+    uses_server: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    login = tmp_path / ".mlflow" / "credentials"
+    login.parent.mkdir()
+    login.write_text("[mlflow]\nmlflow_tracking_username = ann\nmlflow_tracking_password = secret\n")
+    login.chmod(0o644)
+    if uses_server:
+        with answering(401) as uri, pytest.raises(StoreError, match="error code 401"):
+            check_store(Store(uri))
+    else:
+        check_store(choose_store(tmp_path / "home", {}))
+    assert login.stat().st_mode & 0o777 == mode
+    assert "password = secret" in login.read_text()
+
+
 def test_a_new_database_is_complete_and_created_once(tmp_path: Path) -> None:
     """Several processes that start in one home would otherwise all create it."""
     store, database = choose_store(tmp_path / "home", {}), tmp_path / "home" / DATABASE

@@ -19,7 +19,7 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 
 from orchestrator.system import environment
 from orchestrator.system.errors import UserError
-from orchestrator.system.permissions import exchange_text
+from orchestrator.system.permissions import exchange_text, hide_from_others
 
 PRIVATE_PREFIX = "ray-"
 """Start of the names of private temporary directories."""
@@ -170,8 +170,7 @@ def token_file() -> Path:
 def protect_token() -> None:
     """Make the file with a cluster's token readable only by this user, if it exists."""
     environment.settle_user()
-    with suppress(OSError):  # The file may be missing, or a mounted secret.
-        token_file().chmod(0o600)
+    hide_from_others(token_file())
 
 
 @contextmanager
