@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,8 @@ REBUILD_REMEDY = (
 """Remedy for a database that cannot be used."""
 CREDENTIALS = "~/.mlflow/credentials"
 """File from which MLflow reads the user's login to a server."""
+DENIED = "PERMISSION_DENIED"
+"""MLflow's code of an error if a login lacks a permission."""
 REVISIONS = "alembic_version"
 """Table with the revision of a database. MLflow refuses revisions that are not its own."""
 PROXIED = ("mlflow-artifacts", "http", "https")
@@ -300,8 +303,9 @@ def _is_same(folder: str, artifacts: Path) -> bool:
 
 
 @contextmanager
-def store_errors(store: Store) -> Iterator[None]:
-    """Turn errors of MLflow, databases and object stores into :class:`StoreError`, without passwords."""
+def store_errors(store: Store, experiment: str = "") -> Iterator[None]:
+    """Turn errors of MLflow, databases and object stores into :class:`StoreError`, without passwords. If a server
+    refuses to change the ``experiment``, the remedy names it."""
     try:
         yield
     except (StoreError, TooSlowError):
@@ -311,12 +315,23 @@ def store_errors(store: Store) -> Iterator[None]:
         line = next((line for line in lines if "Error" in line), lines[0])  # SQLAlchemy's first line lacks the cause.
         cause = line.rpartition("Caused by ")[2]
         reason = hide_secrets(cause, "" if store.database else store.uri)[:LONGEST_REASON]
-        remedy = (
-            f". {REBUILD_REMEDY}"
-            if store.database
-            else ". Start it, or unset MLFLOW_TRACKING_URI to keep the record in the home"
-        )
-        raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}{remedy}") from error
+        remedy = REBUILD_REMEDY if store.database else _server_remedy(error, experiment)
+        raise StoreError(f"the MLflow store {store.shown}: {type(error).__name__}: {reason}. {remedy}") from error
+
+
+def _server_remedy(error: Exception, experiment: str) -> str:
+    """Return what a user can do after an error of a server."""
+    otherwise = f"unset {URI_VARIABLE} to keep the record in the home"
+    # Its kind would have to be imported from MLflow, which takes 2 s, or from the library of an object store.
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if getattr(error, "error_code", "") != DENIED and status != HTTPStatus.FORBIDDEN:
+        return f"Start it, or {otherwise}"
+    if not experiment:
+        return f"It gives your login no permission: ask its administrator for one, or {otherwise}"
+    return (
+        f"It gives your login no permission for the experiment {experiment}, which may belong to another user: ask its "
+        f"owner for the permission MANAGE, start the sweep under another name (--set name=NAME), or {otherwise}"
+    )
 
 
 def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:

@@ -101,7 +101,7 @@ class MlflowTracker(Tracker):
     def _storing(self, sweep: Content) -> Iterator[None]:
         """Turn errors into ``StoreError``. After a failure, forget the id of the sweep's MLflow run."""
         try:
-            with store_errors(self.store):
+            with store_errors(self.store, sweep.group):
                 yield
         except StoreError:
             self._sweeps.pop(sweep.sweep, None)
@@ -227,7 +227,7 @@ def delete_record(store: Store, experiment: str, sweep_id: str) -> int:
     """
     if store.database is not None and not store.database.is_file():
         return 0
-    with store_errors(store):
+    with store_errors(store, experiment):
         client = MlflowClient(store.uri)
         known = client.get_experiment_by_name(experiment)
         if known is None:

@@ -48,6 +48,7 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
     tracker = opener(record, home.root)()
     shown = choose_store(home.root).shown if record == "mlflow" else home.root / LINES
     troubles = []
+    is_any_recorded = False
     limit = ForeignTime(home, remedy="Repeat `sync` to record it")
     for sweep_id in home.sweep_ids():
         if home.sweep(sweep_id).is_driven():
@@ -66,10 +67,11 @@ def sync(root: Path, console: Console, record: str = "mlflow") -> None:
             opener(record, home.root)  # Raises if the store also fails for other sweeps.
             troubles.append(f"{sweep_id}: {error}")
             continue
+        is_any_recorded = True
         console.out(f"{sweep_id}: {counted(count, 'run')} in {shown}", highlight=False)
     if troubles:
         lines = "\n  ".join([f"{len(troubles)} of {len(home.sweep_ids())} sweeps cannot be recorded:", *troubles])
-        raise SweepError(f"{lines}\nThe others are recorded.")
+        raise SweepError(f"{lines}\nThe others are recorded." if is_any_recorded else lines)
 
 
 def rebuild(root: Path, console: Console) -> None:

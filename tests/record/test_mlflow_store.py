@@ -17,16 +17,19 @@ from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
+import requests
 from mlflow import MlflowClient
 from mlflow.store.entities.paged_list import PagedList
 
 from orchestrator.home.directories import DATABASE, Home
 from orchestrator.record import mlflow_store
 from orchestrator.record.mlflow_store import Store, all_runs, check_store, choose_store, make_database, store_errors
+from orchestrator.record.mlflow_tracker import MlflowTracker, delete_record
 from orchestrator.record.tracker import StoreError
 from orchestrator.system.errors import UserError
 from tests.catalog.fabricated import write_sweep
 from tests.cli.program import command
+from tests.record.samples import finish, record
 
 
 def test_the_variable_names_the_store(tmp_path: Path) -> None:
@@ -218,6 +221,8 @@ def answering(status: int) -> Iterator[str]:
             self.send_response(status)
             self.end_headers()
 
+        do_GET = do_POST
+
         def log_message(self, format: str, *args: object) -> None:
             """Keep the tests' output clean."""
 
@@ -237,6 +242,41 @@ def test_the_error_for_a_refusing_server_has_its_status(monkeypatch: pytest.Monk
     with answering(401) as uri, pytest.raises(StoreError, match="error code 401") as refused:
         check_store(Store(uri))
     assert uri in str(refused.value)
+
+
+def test_a_login_without_permission_is_told_whom_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    finished = finish(tmp_path)
+    with answering(403) as uri:
+        with pytest.raises(StoreError, match="error code 403") as refused:
+            check_store(Store(uri))
+        with pytest.raises(StoreError, match="error code 403") as not_recorded:
+            record(MlflowTracker(Store(uri)), finished)
+        with pytest.raises(StoreError, match="error code 403") as not_deleted:
+            delete_record(Store(uri), "other", finished.sweep.id)
+    remedy = "unset MLFLOW_TRACKING_URI to keep the record in the home"
+    assert str(refused.value).endswith(
+        f". It gives your login no permission: ask its administrator for one, or {remedy}"
+    )
+    for failed, name in ((not_recorded, finished.sweep.spec.name), (not_deleted, "other")):
+        assert str(failed.value).endswith(
+            f". It gives your login no permission for the experiment {name}, which may belong to another user: ask "
+            f"its owner for the permission MANAGE, start the sweep under another name (--set name=NAME), or {remedy}"
+        )
+        assert "Start it" not in str(failed.value)
+
+
+def test_a_refusal_of_files_by_a_server_names_the_experiment() -> None:
+    """MLflow's client reports it with the library that it sends files with."""
+    answer = requests.Response()
+    answer.status_code = 403
+    store = Store("http://host")
+    expected = "no permission for the experiment parity, which"
+    with pytest.raises(StoreError, match=expected), store_errors(store, "parity"):
+        raise requests.HTTPError("403 Client Error: FORBIDDEN", response=answer)
+    answer.status_code = 502
+    with pytest.raises(StoreError, match="Start it, or unset MLFLOW_TRACKING_URI"), store_errors(store, "parity"):
+        raise requests.HTTPError("502 Server Error", response=answer)
 
 
 @pytest.mark.parametrize(("uses_server", "mode"), [(True, 0o600), (False, 0o644)])

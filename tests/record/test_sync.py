@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import mlflow
 import pytest
@@ -173,9 +174,21 @@ def test_a_sweep_that_cannot_be_recorded_does_not_stop_the_others(
     assert ended.code == 1
     assert "1 of 3 sweeps cannot be recorded" in ended.err
     assert f"{bad.id}: the experiment belongs to another user" in ended.err
+    assert ended.err.rstrip().endswith("The others are recorded.")
     recorded = {name.split()[0] for name in everything(tmp_path)}
     assert {good.id, newer.id} <= recorded
     assert bad.id not in recorded
+
+
+def test_others_are_said_to_be_recorded_only_if_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps = [write_sweep(Home(tmp_path), spec(sizes=[16], seeds=1, seed=seed)) for seed in (0, 1)]
+    monkeypatch.setattr(MlflowTracker, "begin", Mock(side_effect=StoreError("the experiment belongs to another user")))
+    for count in (2, 1):
+        ended = command("sync", "--home", tmp_path)
+        assert ended.code == 1
+        assert f"{count} of {count} sweeps cannot be recorded" in ended.err
+        assert ended.err.rstrip().endswith("the experiment belongs to another user")
+        shutil.rmtree(sweeps.pop().files.directory)
 
 
 @pytest.mark.parametrize("points", [1, 2000], ids=["many runs", "long curves"])
