@@ -75,14 +75,19 @@ def train(space: Path, *words: str) -> list[str]:
     return ["run", str(space), "--engine=local", "--record=jsonl", *words]
 
 
+def run_cell(monkeypatch: pytest.MonkeyPatch, notebook: ModuleType, cell: str) -> None:
+    """Run a cell in a notebook, whose source is kept as IPython does."""
+    name = f"<cell {next(cell_numbers)}>"
+    monkeypatch.setitem(linecache.cache, name, (len(cell), None, cell.splitlines(keepends=True), name))
+    exec(compile(cell, name, "exec"), vars(notebook))
+
+
 def hash_of_cells(monkeypatch: pytest.MonkeyPatch, *cells: str) -> str:
-    """Return the hash of the class ``Board`` in the cells of a new notebook, whose source is kept as IPython does."""
+    """Return the hash of the class ``Board`` in the cells of a new notebook."""
     notebook = ModuleType("board_cells")
     monkeypatch.setitem(sys.modules, "board_cells", notebook)
     for cell in cells:
-        name = f"<cell {next(cell_numbers)}>"
-        monkeypatch.setitem(linecache.cache, name, (len(cell), None, cell.splitlines(keepends=True), name))
-        exec(compile(cell, name, "exec"), vars(notebook))
+        run_cell(monkeypatch, notebook, cell)
     return source_hash("board_cells:Board")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep.boards import hash_of_cells, in_notebook
+from tests.sweep.boards import hash_of_cells, in_notebook, run_cell
 from trainables.contract.notebook_classes import attributes_may_be_filled
 from trainables.contract.sources import source_hash
 
@@ -200,11 +200,6 @@ CELLS = {
         "return 22",
         "other(3)",
     ),
-    "an attribute of a function": (
-        "def other():\n    return other.rate\nother.rate = len('return 1')",
-        "return 22",
-        "other()",
-    ),
     "the default of a dict": (
         "import collections\nrates = collections.defaultdict(lambda: len('return 1'))",
         "return 22",
@@ -238,6 +233,27 @@ CELLS = {
         "return 22",
         "other()",
     ),
+    "a function in an attribute of a function": (
+        "def other():\n    return other.rate()\nother.rate = lambda: len('return 1')",
+        "return 22",
+        "other()",
+    ),
+    "a function next to data": (
+        "import functools\ndef evaluate(words):\n    return 1\nother = functools.partial(evaluate, ['a'] * 2000)",
+        "return 22",
+        "other()",
+    ),
+    "a number next to data": (
+        "import types\nrates = types.SimpleNamespace(lr=len('return 1'), words=['a'] * 2000)",
+        "return 22",
+        "rates.lr",
+    ),
+    "an entry that occurs twice": (
+        "low, high = [1], [2]\nrates = [low, high, low if 'return 1' == 'return 1' else high]",
+        "return 2",
+        "rates",
+    ),
+    "a large number": ("rate = 10**5000 + len('return 1')", "return 22", "rate"),
     "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
 }
 
@@ -277,8 +293,9 @@ def test_the_hash_of_a_class_in_a_notebook_covers_decorators_of_its_functions(mo
         ("import numpy\ndata = numpy.full(3, {})", "data.sum()"),
         ("data = [{}] * 2000", "len(data)"),
         ("class Net:\n    pass\nnet = Net()\nnet.rate = {}", "net.rate"),
+        ("def other():\n    other.calls += 1\nother.calls = {}", "other()"),
     ],
-    ids=["unused", "array", "long list", "object"],
+    ids=["unused", "array", "long list", "object", "count of calls"],
 )
 def test_data_of_other_cells_are_not_hashed(first: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = f"class Board:\n    def train(self):\n        return {value}\n"
@@ -304,6 +321,21 @@ ODD = {
     "sets of texts": (
         "import dataclasses, types\n@dataclasses.dataclass\nclass Rates:\n    names: set\n"
         "odd = types.SimpleNamespace(names=set('abcdef'))\nclass Net:\n    rates = Rates(set('abcdef'))\n    odd = odd",
+        "odd, Net",
+    ),
+    "values in each other": (
+        "import dataclasses\n@dataclasses.dataclass(eq=False)\nclass Node:\n    number: int\n    near: list\n"
+        "grid = {(i, j): Node(i, []) for i in range(12) for j in range(12)}\nfor (i, j), node in grid.items():\n"
+        "    node.near += [grid[one] for one in ((i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)) if one in grid]\n"
+        "odd = [grid[0, 0]]\nclass Net:\n    odd = odd",
+        "odd, Net",
+    ),
+    "functions of functions": (
+        "def compose(f, g):\n    return lambda x: f(g(x))\nodd = abs\nfor _ in range(40):\n    odd = compose(odd, odd)",
+        "odd",
+    ),
+    "a deep tuple": (
+        "odd = ()\nfor _ in range(3000):\n    odd = (odd,)\nclass Net:\n    odd = odd",
         "odd, Net",
     ),
     "functions as keys": ("def one(): pass\nodd = {one: 1, object(): 2, abs: 3}", "odd"),
@@ -347,3 +379,32 @@ def test_what_training_appends_to_a_list_of_a_cell_does_not_count(monkeypatch: p
 def test_a_variable_that_the_class_assigns_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = "class Board:\n    def train(self):\n        global count\n        count += 1\n        return count\n"
     assert hash_of_cells(monkeypatch, "count = 0", cell) == hash_of_cells(monkeypatch, "count = 7", cell)
+
+
+def test_a_number_that_another_cell_changes_during_a_sweep_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread, a sweep runs while cells do."""
+    cell = "class Board:\n    def train(self):\n        return rate\n"
+    first = hash_of_cells(monkeypatch, "rate = 0.3", cell)
+    notebook = sys.modules["board_cells"]
+    with attributes_may_be_filled(notebook.Board):
+        vars(notebook)["rate"] = 0.7
+        assert source_hash("board_cells:Board") != first
+    assert source_hash("board_cells:Board") == hash_of_cells(monkeypatch, "rate = 0.7", cell)
+
+
+@pytest.mark.parametrize(
+    ("again", "user"),
+    [
+        ("class Net:\n    def rate(self):\n        return 1\n", "class Large(Net):\n    pass\n"),
+        ("def rate():\n    return 1\n", "Large = {'rate': rate}\nNet = rate\n"),
+        ("import dataclasses\n@dataclasses.dataclass\nclass Net:\n    lr: int = 1\n", "Large = Net()\n"),
+    ],
+    ids=["base", "function", "dataclass"],
+)
+def test_a_cell_that_ran_again_without_a_change_does_not_count(
+    again: str, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although other cells have what it made before."""
+    first = hash_of_cells(monkeypatch, again, user, "class Board:\n    def train(self):\n        return Net, Large\n")
+    run_cell(monkeypatch, sys.modules["board_cells"], again)
+    assert source_hash("board_cells:Board") == first

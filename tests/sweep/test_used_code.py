@@ -34,10 +34,35 @@ FILES = {
         "class Net:\n        def rate(self):\n            return helper.rate()",
     ),
     "an import in a function": ("", "self.load()", "def load(self):\n        import helper as h"),
-    "a computed import in a function": (
+    "an import by a call": (
         "import importlib",
         "self.load()",
         "def load(self):\n        importlib.import_module('helper')",
+    ),
+    "a computed import in a function": (
+        "import importlib",
+        "self.load('helper')",
+        "def load(self, name):\n        return importlib.import_module(f'package.{name}').rate()",
+    ),
+    "a computed import from a package without a file": (
+        "import importlib",
+        "self.load('helper')",
+        "def load(self, name):\n        return importlib.import_module('library.%s' % name).rate()",
+    ),
+    "an import by the name in a cell": (
+        "import importlib\nNAME = 'package.helper'",
+        "importlib.import_module(NAME).rate()",
+        "",
+    ),
+    "an import by the name in an attribute": (
+        "from importlib import import_module",
+        "import_module(self.name).rate()",
+        "name = 'helper'",
+    ),
+    "an import by the name in a default": (
+        "import importlib",
+        "self.load()",
+        "def load(self, name='library.helper'):\n        return importlib.import_module(name).rate()",
     ),
     "a file": (
         "import importlib.util as util\nspec = util.spec_from_file_location('own', 'helper.py')\n"
@@ -74,6 +99,23 @@ def test_the_hash_of_a_class_in_a_notebook_covers_the_files_that_it_uses(way: st
     assert in_notebook(workplace, first, cell, "Board().train()", hash_it) == before
     write_helpers(workplace, "22")
     assert in_notebook(workplace, first, cell, hash_it) != before
+
+
+def test_the_hash_does_not_depend_on_other_imports_from_a_package_without_a_file(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(workplace), *sys.path])
+    package = workplace / "package_without_file"
+    package.mkdir()
+    for name in ("models", "data"):
+        (package / f"{name}.py").write_text("RATE = 1\n")
+    cells = (
+        "import package_without_file.models",
+        "class Board:\n    def train(self, parameter):\n        return package_without_file.models, parameter.data\n",
+    )
+    before = hash_of_cells(monkeypatch, *cells)
+    importlib.import_module("package_without_file.data")
+    assert source_hash("board_cells:Board") == before
 
 
 PRODUCTS = {

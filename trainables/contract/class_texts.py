@@ -10,7 +10,7 @@ import os
 import re
 import reprlib
 import sys
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial, partialmethod
 from types import (
@@ -19,13 +19,14 @@ from types import (
     FunctionType,
     MappingProxyType,
     MethodDescriptorType,
+    MethodType,
     WrapperDescriptorType,
 )
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainables.contract.held_objects import fields_of, functions_of, values_around
+from trainables.contract.held_objects import USUAL, fields_of, functions_of, unwrapped, values_around
 from trainables.contract.user_modules import is_in_cell
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -36,6 +37,12 @@ BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np
 """Types of compiled functions. Their texts have addresses, so they count by their names."""
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of an array that count one by one."""
+MOST_DEPTH = 50
+"""Maximum number of values in each other that count."""
+LONGEST_TEXT = 200
+"""Maximum number of characters of the text of a value in another value. A longer one is a hash."""
+LARGEST_DECIMAL = 10**4000
+"""Python prints only integers of at most 4,300 decimal digits."""
 SAFE = reprlib.Repr()
 """Prints objects of any library, also those whose ``repr`` raises."""
 SAFE.maxother = sys.maxsize
@@ -69,11 +76,10 @@ def code_parts(kind: type) -> Iterator[Part]:
         yield Part(name, " ".join(code_text(function.__code__)))
 
 
-def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
+def parts_of_class(kind: type, memo: Memo | None = None) -> Iterator[Part]:
     """Yield the texts that define a class: the statements that made its functions, and what it holds now.
 
-    Functions are those that the class has now, which may not be those of its source. For ``around``, see
-    :func:`value_text`.
+    Functions are those that the class has now, which may not be those of its source.
     """
     functions = dict(functions_of(kind))
     sources = {name: source_of(function) for name, function in sorted(functions.items())}
@@ -81,8 +87,8 @@ def parts_of_class(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
         yield Part(f"{SOURCE} {number}", statement)
     for name, source in sources.items():
         yield Part(f"{name} code", source.place)
-        yield Part(name, bound_text(functions[name], around))
-    yield from _attributes_of(kind, around)
+        yield Part(name, bound_text(functions[name], memo))
+    yield from _attributes_of(kind, memo)
 
 
 def loaded_parts(kind: type) -> Iterator[Part]:
@@ -96,14 +102,11 @@ def _bases_of(kind: type) -> Part:
     return Part(BASES, " ".join(map(name_of, kind.__bases__)))
 
 
-def _attributes_of(kind: type, around: tuple[int, ...] = ()) -> Iterator[Part]:
+def _attributes_of(kind: type, memo: Memo | None = None) -> Iterator[Part]:
     yield _bases_of(kind)
     for name, value in sorted(vars(kind).items()):
-        if (
-            (name in FIELDS or not is_special(name))
-            and not inspect.isfunction(value)
-            and (text := value_text(value, around))
-        ):
+        counts = (name in FIELDS or not is_special(name)) and not inspect.isfunction(value)
+        if counts and (text := value_text(value, memo)):
             yield Part(f"{name} =", text)
 
 
@@ -169,9 +172,9 @@ def _first_line(node: ast.stmt | ast.Lambda) -> int:
     return min([node.lineno, *(one.lineno for one in decorators)])
 
 
-def bound_text(function: FunctionType, around: tuple[int, ...] = ()) -> str:
+def bound_text(function: FunctionType, memo: Memo | None = None) -> str:
     """Return the values that a function holds: its defaults, and variables of the functions around it."""
-    return value_text([function.__defaults__, function.__kwdefaults__, *values_around(function)], around)
+    return value_text([function.__defaults__, function.__kwdefaults__, *values_around(function)], memo)
 
 
 def code_text(code: CodeType) -> Iterator[str]:
@@ -186,40 +189,89 @@ def code_text(code: CodeType) -> Iterator[str]:
             yield value_text(constant)
 
 
-def value_text(value: object, around: tuple[int, ...] = ()) -> str:
-    """Return a value as text. Return an empty string for an object whose text would differ between processes.
+class Memo:
+    """The texts of values that contain each other. Each value is printed once, and may contain itself."""
 
-    ``around`` are the identities of the values that contain it, because a function or list can contain itself.
-    """
+    def __init__(self) -> None:
+        self._depths: dict[int, int] = {}
+        """How many values contain a value that is being printed, by its identity."""
+        self._texts: dict[int, str] = {}
+        self._printed: list[object] = []
+        """Values, so that no other value gets the identity of one of them."""
+        self._lowest = 0
+        """The lowest depth of a value that a value below it contains again."""
+        self._rings = 0
+
+    def text_of(self, value: object) -> str:
+        """Return a value as text, by a hash if it is long."""
+        identity = id(value)
+        depth = len(self._depths)
+        if identity in self._depths:
+            self._lowest = min(self._lowest, self._depths[identity])
+            return f"... {depth - self._depths[identity]}"
+        if identity in self._texts:
+            return self._texts[identity]
+        if depth == MOST_DEPTH:
+            return "..."
+        lowest, self._lowest = self._lowest, depth
+        self._depths[identity] = depth
+        self._printed.append(value)
+        text = _text_of(value, self)
+        if len(text) > LONGEST_TEXT:
+            text = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+        del self._depths[identity]
+        if self._lowest < depth:  # It contains a value that contains it, so its text is not the same everywhere.
+            self._rings += 1
+            self._texts[identity] = f"ring {self._rings}"
+        else:
+            self._texts[identity] = text
+        self._lowest = min(lowest, self._lowest)
+        return text
+
+
+def value_text(value: object, memo: Memo | None = None) -> str:
+    """Return a value as text. An object whose text would differ between processes counts by its class, if that is in a
+    cell, and by functions that it wraps. For any other, return an empty string."""
+    if isinstance(value, int) and abs(value) >= LARGEST_DECIMAL:  # Python does not print it.
+        return hex(value)
     if isinstance(value, PLAIN):
         return repr(value)
-    if id(value) in around:
-        return "..."
-    text_of = partial(value_text, around=(*around, id(value)))
+    return (memo or Memo()).text_of(value)
+
+
+def _text_of(value: object, memo: Memo) -> str:
+    text_of = partial(value_text, memo=memo)
     if inspect.isfunction(value):
-        return f"{' '.join(code_text(value.__code__))} {bound_text(value, (*around, id(value)))}"
+        return f"{' '.join(code_text(value.__code__))} {bound_text(value, memo)}"
     if isinstance(value, partialmethod | partial):
         return f"partial {text_of([value.func, value.args, value.keywords])}"
+    own = "" if type(value) in USUAL else f"{text_of(type(value))} "
     if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(text_of, value)))}}}"
+        return f"{own}{{{', '.join(sorted(map(text_of, value)))}}}"
     if isinstance(value, tuple | list | deque):
-        return f"({', '.join(map(text_of, value))})"
+        return f"{own}({', '.join(map(text_of, value))})"
     if isinstance(value, dict | MappingProxyType):
-        return f"{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}"
+        default = f" {text_of(value.default_factory)}" if isinstance(value, defaultdict) else ""
+        return f"{own}{{{', '.join(f'{text_of(key)}: {text_of(entry)}' for key, entry in value.items())}}}{default}"
     if isinstance(value, BUILT_IN):
         return name_of(value)
     if (entries := fields_of(value)) is not None:
-        return f"{name_of(type(value))} {text_of(entries)}"
+        return f"{own}{text_of(entries)}"
     if isinstance(value, np.ndarray):
         content = text_of(value.tolist()) if value.dtype.hasobject else _bytes_text(value.tobytes())
         return f"{value.dtype} {value.shape} {content}"
     if isinstance(value, type) and is_in_cell(module_of(value)):
-        own = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
-        parts = [part for kind in own for part in parts_of_class(kind, (*around, id(value)))]
-        return f"class {' '.join(f'{key} {text}' for key, text in parts)}"
+        kinds = [kind for kind in value.__mro__ if kind.__module__ == value.__module__]
+        parts = [part for kind in kinds for part in parts_of_class(kind, memo)]
+        return f"class {' '.join(f'{key} {text}' for key, text in parts)} {text_of(type(value))}"
     # An object that raises when it is printed counts as one with an address only.
     text = _tensor_text(value) or SAFE.repr_instance(value, 1)
-    return "" if ADDRESS.search(text) else text
+    if not ADDRESS.search(text):
+        return text
+    wrapped = [text_of(part) for part in unwrapped(value) if inspect.isfunction(part)]
+    owner = [text_of(value.__self__)] if isinstance(value, MethodType) else []
+    kind = [text_of(type(value))] if is_in_cell(module_of(type(value))) else []
+    return " ".join([*wrapped, *owner, *kind])
 
 
 def name_of(value: object) -> str:

@@ -7,10 +7,30 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from trainables.contract.class_texts import PLAIN, value_text
-from trainables.contract.held_objects import fields_of
+from trainables.contract.held_objects import USUAL, fields_of
 
-USUAL = (dict, MappingProxyType, set, frozenset, list, tuple, deque)
-"""Types of Python whose values only have entries."""
+MOST_ENTRIES = 1000
+"""Maximum number of entries of a list or dict of a cell that count. A longer one is data."""
+
+
+def is_long(value: object) -> bool:
+    """Return True for a list or dict that is data."""
+    match value:  # The length that a subclass gives could be another one.
+        case dict():
+            return dict.__len__(value) > MOST_ENTRIES
+        case MappingProxyType():
+            return len(value) > MOST_ENTRIES
+        case set():
+            return set.__len__(value) > MOST_ENTRIES
+        case frozenset():
+            return frozenset.__len__(value) > MOST_ENTRIES
+        case list():
+            return list.__len__(value) > MOST_ENTRIES
+        case tuple():
+            return tuple.__len__(value) > MOST_ENTRIES
+        case deque():
+            return deque.__len__(value) > MOST_ENTRIES
+    return False
 
 
 def entries_of(value: object) -> list[tuple[str, object]] | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from argparse import Namespace
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, partialmethod
-from types import FunctionType, MethodType, SimpleNamespace
+from types import FunctionType, MappingProxyType, MethodType, SimpleNamespace
 
 WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
 """Attributes of a property or a decorated function with what it wraps."""
 WRAPPERS = (property, staticmethod, classmethod, cached_property, partial, partialmethod, MethodType)
 """Types of values that have these attributes themselves."""
+USUAL = (dict, MappingProxyType, set, frozenset, list, tuple, deque)
+"""Types of Python whose values only have entries."""
 MOST_WRAPPED = 3
 """Maximum number of wrappers around a function that are looked into."""
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import dis
+import re
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
 from trainables.contract.imports import IMPORTING, MODULE
 
+PACKAGE = re.compile(rf"({MODULE.pattern})\.([%{{].*)?")
+"""Pattern of the part of a module's name before a computed part."""
+
 
 class NamesInCode(NamedTuple):
-    """Names in compiled code: of global variables that it reads and assigns, of attributes, and of imports."""
+    """Names in compiled code: of global variables that it reads and assigns, of attributes, and of imports.
+
+    ``packages`` are those from which it imports modules whose names it computes.
+    """
 
     read: frozenset[str]
     assigned: frozenset[str]
     attributes: frozenset[str]
     imported: frozenset[str]
+    packages: frozenset[str]
+
+    @property
+    def imports_by_name(self) -> bool:
+        """True if the code calls a function such as ``importlib.import_module``."""
+        return not IMPORTING.isdisjoint(self.read | self.attributes)
 
 
 @lru_cache(maxsize=1024)
@@ -41,8 +54,11 @@ def names_in(code: CodeType) -> NamesInCode:
                 imported.add(name)
             case "IMPORT_FROM":
                 imported.add(f"{package}.{name}")
+    packages = set[str]()
     if not IMPORTING.isdisjoint(read | attributes):  # A call such as `importlib.import_module("helper")`.
-        imported.update(text for text in code.co_consts if isinstance(text, str) and MODULE.fullmatch(text))
+        texts = [text for text in code.co_consts if isinstance(text, str)]
+        imported.update(filter(MODULE.fullmatch, texts))
+        packages.update(match[1] for match in map(PACKAGE.fullmatch, texts) if match)
     inner = [names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
-    own = (read, assigned, attributes, imported)
+    own = (read, assigned, attributes, imported, packages)
     return NamesInCode(*(frozenset(one).union(*(names[place] for names in inner)) for place, one in enumerate(own)))

@@ -30,8 +30,9 @@ from trainables.contract.present_code import imported_hash
 from trainables.contract.used_code import used_code
 from trainables.contract.user_modules import is_in_cell, is_in_users_file
 
-CODE = re.compile(rf"file of .*|.* code|.* {SOURCE} \d+", re.DOTALL)
-"""Pattern of the keys of code, which training does not change. A cell or an editor has changed it meanwhile."""
+CODE = re.compile(rf"file of .*|.* code|.* {SOURCE} \d+|constant .*", re.DOTALL)
+"""Pattern of the keys of code and constants, which training does not change. A cell or an editor has changed them
+meanwhile."""
 PartsOf = Callable[[type], Iterator[Part]]
 """Yields the texts that define a class, or only those of its code."""
 
@@ -110,6 +111,7 @@ def _parts(kind: type, parts_of: PartsOf = parts_of_class) -> dict[str, str]:
         parts |= {f"cell {name} {key}": text for key, text in _parts_of_used(one, parts_of)}
     for name, one in used.taken.items():
         parts |= {f"taken {name} {key}": text for key, text in _parts_of_used(one, loaded)}
+    parts |= {f"constant {name}": text for name, text in used.constants.items()}
     if parts_of is not code_parts:
         parts |= {f"value {name}": text for name, text in used.values.items()}
     return parts

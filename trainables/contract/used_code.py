@@ -9,7 +9,7 @@ import enum
 import inspect
 import logging
 import sys
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -20,11 +20,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainables.contract.class_texts import BUILT_IN, PLAIN, is_special, module_of, name_of, value_text
-from trainables.contract.entries import entries_of
+from trainables.contract.class_texts import (
+    BUILT_IN,
+    PLAIN,
+    is_special,
+    loaded_parts,
+    module_of,
+    name_of,
+    value_text,
+)
+from trainables.contract.entries import entries_of, is_long
 from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, specs_elsewhere, top_name
-from trainables.contract.held_objects import functions_of, own_attributes, unwrapped, values_around
+from trainables.contract.held_objects import USUAL, functions_of, own_attributes, unwrapped, values_around
+from trainables.contract.imports import LONGEST_NAME, MODULE
 from trainables.contract.names_in_code import names_in
 from trainables.contract.user_modules import (
     TooManyModulesError,
@@ -32,12 +41,12 @@ from trainables.contract.user_modules import (
     files_of,
     is_in_cell,
     is_in_users_file,
+    modules_in,
     own_modules,
 )
 
-MOST_ENTRIES = 1000
-"""Maximum number of entries of a list or dict of a cell that counts, with those of lists in it. A longer one is
-data."""
+MOST_REACHED = 10_000
+"""Maximum number of entries of lists and dicts in each other that count. Those deeper in them are data."""
 VALUES = (*PLAIN, np.generic, np.dtype, enum.Enum, range, Fraction, Decimal)
 """Types of values whose text is their value."""
 _too_large: set[str] = set()
@@ -55,7 +64,8 @@ class UsedCode(NamedTuple):
             they are called, or cells have loaded their files.
         taken: Functions and classes of files that cells hold, by label.
         cells: Functions and classes of other cells, by label.
-        values: Texts of plain values of other cells by name, with the labels of what they hold. A list or dict has one
+        constants: Texts of the numbers and texts of other cells by name, if no function assigns to the name.
+        values: Texts of other plain values of cells by name, with the labels of what they hold. A list or dict has one
             text. Functions and classes of libraries count by their names, because a cell may give its name to another
             one.
     """
@@ -64,6 +74,7 @@ class UsedCode(NamedTuple):
     hashes: Mapping[str, str]
     taken: Mapping[str, FunctionType | type]
     cells: Mapping[str, FunctionType | type]
+    constants: Mapping[str, str]
     values: Mapping[str, str]
 
 
@@ -72,14 +83,15 @@ def used_code(kind: object) -> UsedCode:
     walk = _Walk()
     if isinstance(kind, type):
         walk.visit_class("", kind)
-        walk.visit_modules_of_packages()
+        walk.visit_modules_by_computed_names()
     modules = sorted(name for name in walk.modules if _can_be_hashed(name))
     whole = {name for name in (*modules, *walk.later) if _is_whole_package(name, walk.later)}
     modules = [name for name in modules if whole.isdisjoint(_around(name))]
     later = {name: folder for name, folder in walk.later.items() if whole.isdisjoint(_around(name))}
     hashes = {**walk.loaded, **{name: _hash_in(folder, name) for name, folder in later.items()}}
-    values = {name: "; ".join(sorted(texts)) for name, texts in walk.values.items() if name not in walk.assigned}
-    return UsedCode(tuple(modules), hashes, walk.taken, walk.cells, values)
+    values = {name: "; ".join(sorted(set(texts))) for name, texts in walk.values.items() if name not in walk.assigned}
+    constants = {name: values.pop(name) for name in sorted(walk.constants & values.keys())}
+    return UsedCode(tuple(modules), hashes, walk.taken, walk.cells, constants, values)
 
 
 class _Walk:
@@ -91,6 +103,7 @@ class _Walk:
         loaded: Hashes of files that cells have loaded under names that are not those of imported modules.
         taken: See :class:`UsedCode`.
         cells: See :class:`UsedCode`.
+        constants: Names of variables of cells with a number or text.
         values: Texts of values by the name of the variable of a cell.
         assigned: Names that functions assign with ``global``.
     """
@@ -101,12 +114,17 @@ class _Walk:
         self.loaded: dict[str, str] = {}
         self.taken: dict[str, FunctionType | type] = {}
         self.cells: dict[str, FunctionType | type] = {}
+        self.constants: set[str] = set()
         self.values: dict[str, list[str]] = {}
         self.assigned: set[str] = set()
         self._attributes: set[str] = set()
         self._packages: list[str] = []
+        self._whole_packages: set[str] = set()
+        self._texts: set[str] = set()
+        self._imports_by_name = False
         self._labels: dict[int, str] = {}
-        self._named = Counter[str]()
+        self._kept: list[object] = []
+        self._contents: dict[str, list[str]] = {}
         # Kept by identity. Without references, another object could get the identity of one that was made here.
         self._seen: dict[int, object] = {}
         self._is_in_cell = cache(is_in_cell)
@@ -129,20 +147,28 @@ class _Walk:
                 if self._is_in_users_file(module_of(base)):
                     self._take(base)
 
-    def visit_modules_of_packages(self) -> None:
-        """Visit the modules in packages without a file that any function could use, after all functions."""
-        while self._packages:
+    def visit_modules_by_computed_names(self) -> None:
+        """Visit modules that functions import by names that they compute or get, after all functions."""
+        if self._imports_by_name:
+            for text in sorted(self._texts):
+                self._visit_import(text)
+        for package in sorted(self._whole_packages):
+            self._visit_import(package)
+            if (folder := _users_folder(top_name(package))) is not None and module_file(folder, package) is None:
+                for inner in _modules_in(folder, package):
+                    self._visit_import(inner)
+        while self._packages:  # Packages without a file, of which any function could use a module.
             package = self._packages.pop()
             for attribute in sorted(self._attributes):
-                if isinstance(module := sys.modules.get(f"{package}.{attribute}"), ModuleType):
-                    self._visit_module(module)
+                if len(package) < LONGEST_NAME:  # A link to a directory around it gives endless names.
+                    self._visit_import(f"{package}.{attribute}")
 
     def _visit_parts(self, kind: type) -> None:
         label = self._label(kind)
         for _, function in functions_of(kind):
             self._visit_function("", function)
         for attribute, value in list(vars(kind).items()):
-            if not (is_special(attribute) or isinstance(value, PLAIN)):
+            if not is_special(attribute):
                 self._visit(f"{label}.{attribute}", value, has_values=False)
         if type(kind) is not type:
             self.visit_class(f"the class of {label}", type(kind))
@@ -168,15 +194,20 @@ class _Walk:
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for number, held in enumerate((*defaults, *values_around(function))):
             self._visit(f"{label} {number}", held, has_values=False)
+        # Their numbers do not count: libraries and training count calls in them.
         for attribute, held in own_attributes(function).items():
             if not is_special(attribute):
-                self._visit(f"{label}.{attribute}", held)
+                self._visit(f"{label}.{attribute}", held, has_values=False)
 
     def _visit_names(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
         self.assigned |= names.assigned
         self._attributes |= names.attributes
+        self._whole_packages |= names.packages
+        self._imports_by_name |= names.imports_by_name
         for one in sorted(names.read & function.__globals__.keys()):
+            if isinstance(function.__globals__[one], PLAIN):
+                self.constants.add(one)
             self._visit(one, function.__globals__[one])
         for one in sorted(names.imported):
             self._visit_import(one)
@@ -189,40 +220,52 @@ class _Walk:
         return self._is_in_cell(module_of(one)) or self._is_in_users_file(module_of(one))
 
     def _label(self, one: FunctionType | type) -> str:
+        """Return the label of a function or class. Equal ones share it, as after a cell was run again."""
         if id(one) not in self._labels:
             name = name_of(one)
-            self._named[name] += 1
-            self._labels[id(one)] = f"{name} ({self._named[name]})" if self._named[name] > 1 else name
+            contents = self._contents.setdefault(name, [])
+            content = self._content_of(one)
+            if content not in contents:
+                contents.append(content)
+            number = contents.index(content)
+            self._labels[id(one)] = f"{name} ({number + 1})" if number else name
+            self._kept.append(one)
         return self._labels[id(one)]
+
+    def _content_of(self, one: FunctionType | type) -> str:
+        if isinstance(one, type) and self._is_in_users_file(module_of(one)):
+            return "".join(text for part in loaded_parts(one) for text in part)
+        return value_text(one)
 
     def _visit(self, name: str, value: object, *, has_values: bool = True) -> None:
         """Visit a value that a function reaches by a name, and the entries of lists and dicts in it.
 
         Without ``has_values``, only code counts: the text of what holds the value has its plain values.
         """
-        entries = [(name, value)]
+        add = partial(self._add_text, name) if has_values else _ignore
+        waiting = deque([(name, value)])
+        places: dict[int, tuple[str, object]] = {}
         reached = 0
-        around = set[int]()
-        leaves: list[tuple[str, object]] = []
-        while entries:
-            place, entry = entries.pop()
+        while waiting:
+            place, entry = waiting.popleft()
             if isinstance(entry, VALUES) or _is_type_of_numbers(entry):
-                if has_values:
-                    self._add_text(place, f"{place} = {value_text(entry)}")
+                add(f"{place} = {value_text(entry)}")
+                if isinstance(entry, str) and MODULE.fullmatch(entry):
+                    self._texts.add(entry)
                 if type(entry) not in VALUES:  # Its class can have methods.
-                    leaves.append((f"{place}[class]", type(entry)))
+                    self._visit_object(f"{place}[class]", type(entry))
+            elif is_long(entry) or reached > MOST_REACHED:
+                add(f"{place} is data")
+                if type(entry) not in USUAL:
+                    self._visit_object(f"{place}[class]", type(entry))
             elif (inner := entries_of(entry)) is None:
-                leaves.append((place, entry))
-            elif id(entry) not in around:
-                around.add(id(entry))
+                self._visit_object(place, entry)
+            elif id(entry) in places:
+                add(f"{place} is {places[id(entry)][0]}")
+            else:
+                places[id(entry)] = (place, entry)
                 reached += len(inner)
-                entries += [(f"{place}[{key}]", one) for key, one in inner]
-            if reached > MOST_ENTRIES:  # Data.
-                if has_values:
-                    self.values[name] = [f"more than {MOST_ENTRIES:,} entries"]
-                return
-        for place, leaf in leaves:
-            self._visit_object(place, leaf)
+                waiting += [(f"{place}[{key}]", one) for key, one in inner]
 
     def _add_text(self, place: str, text: str) -> None:
         self.values.setdefault(place.partition("[")[0], []).append(text)
@@ -261,8 +304,30 @@ class _Walk:
     def _visit_import(self, name: str) -> None:
         if isinstance(module := sys.modules.get(name), ModuleType):
             self._visit_module(module)
-        elif (folder := _users_folder(top_name(name))) is not None and module_file(folder, name) is not None:
-            self.later[name] = folder
+        elif (folder := _users_folder(top_name(name))) is not None:
+            if module_file(folder, name) is not None:
+                self.later[name] = folder
+            elif folder.joinpath(*name.split(".")).is_dir():
+                self._packages.append(name)
+
+
+def _ignore(text: str) -> None:
+    """Ignore a text."""
+
+
+def _modules_in(folder: Path, package: str) -> list[str]:
+    """Return the modules of a package. If they are too many, warn once and return none."""
+    try:
+        return modules_in(folder, package)
+    except TooManyModulesError as error:
+        _warn_of_too_large(package, error)
+        return []
+
+
+def _warn_of_too_large(name: str, error: TooManyModulesError) -> None:
+    if name not in _too_large:
+        _too_large.add(name)
+        log.warning(f"a class in this notebook uses {name}, whose changes are not noticed: {error}")
 
 
 def _is_type_of_numbers(value: object) -> bool:
@@ -294,9 +359,7 @@ def _can_be_hashed(name: str) -> bool:
     try:
         files_of(name)
     except TooManyModulesError as error:
-        if name not in _too_large:
-            _too_large.add(name)
-            log.warning(f"a class in this notebook uses {name}, whose changes are not noticed: {error}")
+        _warn_of_too_large(name, error)
         return False
     return True
 

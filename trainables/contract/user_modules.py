@@ -256,6 +256,11 @@ def _is_outermost_with_file(package: str, named: _NamedModule) -> bool:
     return is_package and not has_outer and not is_installed(named.folder)
 
 
+def modules_in(folder: Path, package: str) -> list[str]:
+    """Return the names of all modules below a package in a folder. Raises :class:`TooManyModulesError`."""
+    return list(_modules_below(package, _NamedModule(folder, None)))
+
+
 def _modules_below(package: str, named: _NamedModule) -> dict[str, _NamedModule]:
     """Return all modules and packages below a package, by name. Raises :class:`TooManyModulesError`.
 
