@@ -24,7 +24,6 @@ from trainables.contract.class_texts import (
     BUILT_IN,
     PLAIN,
     is_special,
-    loaded_parts,
     module_of,
     name_of,
     value_text,
@@ -34,6 +33,7 @@ from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, specs_elsewhere, top_name
 from trainables.contract.held_objects import USUAL, functions_of, own_attributes, unwrapped, values_around
 from trainables.contract.imports import LONGEST_NAME, MODULE
+from trainables.contract.labels import Labels
 from trainables.contract.names_in_code import names_in
 from trainables.contract.user_modules import (
     TooManyModulesError,
@@ -122,9 +122,7 @@ class _Walk:
         self._whole_packages: set[str] = set()
         self._texts: set[str] = set()
         self._imports_by_name = False
-        self._labels: dict[int, str] = {}
-        self._kept: list[object] = []
-        self._contents: dict[str, list[str]] = {}
+        self._labels = Labels()
         # Kept by identity. Without references, another object could get the identity of one that was made here.
         self._seen: dict[int, object] = {}
         self._is_in_cell = cache(is_in_cell)
@@ -133,7 +131,7 @@ class _Walk:
     def visit_class(self, name: str, kind: type) -> None:
         """Visit a class that cells use by a name, or the first class, which has none."""
         if name:
-            self._add_text(name, f"{name} has {self._label(kind)}")
+            self._add_text(name, f"{name} has {self._labels.label_of(kind)}")
         for base in kind.__mro__:
             if id(base) in self._seen:
                 continue
@@ -141,7 +139,7 @@ class _Walk:
                 self._seen[id(base)] = base
                 self._visit_parts(base)
                 if name:
-                    self.cells[self._label(base)] = base
+                    self.cells[self._labels.label_of(base)] = base
             elif name:
                 self._seen[id(base)] = base
                 if self._is_in_users_file(module_of(base)):
@@ -164,7 +162,7 @@ class _Walk:
                     self._visit_import(f"{package}.{attribute}")
 
     def _visit_parts(self, kind: type) -> None:
-        label = self._label(kind)
+        label = self._labels.label_of(kind)
         for _, function in functions_of(kind):
             self._visit_function("", function)
         for attribute, value in list(vars(kind).items()):
@@ -174,7 +172,7 @@ class _Walk:
             self.visit_class(f"the class of {label}", type(kind))
 
     def _visit_function(self, name: str, function: FunctionType) -> None:
-        label = self._label(function)
+        label = self._labels.label_of(function)
         if name:
             self._add_text(name, f"{name} has {label}")
         if id(function) in self._seen:
@@ -213,29 +211,11 @@ class _Walk:
             self._visit_import(one)
 
     def _take(self, one: FunctionType | type) -> None:
-        self.taken[self._label(one)] = one
+        self.taken[self._labels.label_of(one)] = one
         self.modules.add(module_of(one))
 
     def _is_users(self, one: FunctionType | type) -> bool:
         return self._is_in_cell(module_of(one)) or self._is_in_users_file(module_of(one))
-
-    def _label(self, one: FunctionType | type) -> str:
-        """Return the label of a function or class. Equal ones share it, as after a cell was run again."""
-        if id(one) not in self._labels:
-            name = name_of(one)
-            contents = self._contents.setdefault(name, [])
-            content = self._content_of(one)
-            if content not in contents:
-                contents.append(content)
-            number = contents.index(content)
-            self._labels[id(one)] = f"{name} ({number + 1})" if number else name
-            self._kept.append(one)
-        return self._labels[id(one)]
-
-    def _content_of(self, one: FunctionType | type) -> str:
-        if isinstance(one, type) and self._is_in_users_file(module_of(one)):
-            return "".join(text for part in loaded_parts(one) for text in part)
-        return value_text(one)
 
     def _visit(self, name: str, value: object, *, has_values: bool = True) -> None:
         """Visit a value that a function reaches by a name, and the entries of lists and dicts in it.
