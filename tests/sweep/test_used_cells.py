@@ -254,6 +254,44 @@ CELLS = {
         "rates",
     ),
     "a large number": ("rate = 10**5000 + len('return 1')", "return 22", "rate"),
+    "a method of a library": (
+        "import numpy\ndraw = numpy.random.normal if 'return 1' == 'return 1' else numpy.random.uniform",
+        "return 2",
+        "draw()",
+    ),
+    "a method of an object of a library": (
+        "import numpy\nown = numpy.random.default_rng(0)\n"
+        "draw = own.normal if 'return 1' == 'return 1' else own.laplace",
+        "return 2",
+        "draw()",
+    ),
+    "a method of a class of a library": (
+        "import numpy\nown = numpy.random.Generator\ndraw = own.normal if 'return 1' == 'return 1' else own.laplace",
+        "return 2",
+        "draw",
+    ),
+    "a method of a function of a library": (
+        "import numpy\nadd = numpy.add.reduce if 'return 1' == 'return 1' else numpy.multiply.reduce",
+        "return 2",
+        "add([1])",
+    ),
+    "a method of one of two objects of a library": (
+        "from scipy import stats\ndraw = (stats.norm if 'return 1' == 'return 1' else stats.laplace).rvs",
+        "return 2",
+        "draw()",
+    ),
+    "a partial function of a library's method": (
+        "import functools, numpy\nown = numpy.random\n"
+        "draw = functools.partial(own.normal if 'return 1' == 'return 1' else own.uniform, 0)",
+        "return 2",
+        "draw()",
+    ),
+    "a method of a library in a class": (
+        "import numpy\nown = numpy.random\n"
+        "class Net:\n    draw = own.normal if 'return 1' == 'return 1' else own.uniform",
+        "return 2",
+        "Net",
+    ),
     "a comprehension": ("rate = len('return 1')", "return 22", "[rate for _ in range(3)]"),
 }
 

@@ -26,7 +26,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainables.contract.held_objects import USUAL, fields_of, functions_of, unwrapped, values_around
+from trainables.contract.held_objects import (
+    USUAL,
+    fields_of,
+    functions_of,
+    name_of,
+    name_of_callable,
+    unwrapped,
+    values_around,
+)
 from trainables.contract.user_modules import is_in_cell
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -271,13 +279,7 @@ def _text_of(value: object, memo: Memo) -> str:
     wrapped = [text_of(part) for part in unwrapped(value) if inspect.isfunction(part)]
     owner = [text_of(value.__self__)] if isinstance(value, MethodType) else []
     kind = [text_of(type(value))] if is_in_cell(module_of(type(value))) else []
-    return " ".join([*wrapped, *owner, *kind])
-
-
-def name_of(value: object) -> str:
-    """Return the module and name of a function or class."""
-    owner = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__name__
-    return f"{owner}.{getattr(value, '__qualname__', None) or getattr(value, '__name__', '')}"
+    return " ".join([name_of_callable(value), *wrapped, *owner, *kind]).strip()
 
 
 def _bytes_text(content: bytes) -> str:

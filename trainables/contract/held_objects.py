@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, partialmethod
-from types import FunctionType, MappingProxyType, MethodType, SimpleNamespace
+from types import FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 
 WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
 """Attributes of a property or a decorated function with what it wraps."""
@@ -53,6 +53,26 @@ def values_around(function: FunctionType) -> Iterator[object]:
         if name != "__class__":  # Python's own variable for `super()`.
             with suppress(ValueError):  # A variable without a value.
                 yield cell.cell_contents
+
+
+def name_of(value: object) -> str:
+    """Return the module and name of a function or class, or of a method with the name of what it is bound to."""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    owner = getattr(value, "__self__", None)
+    if owner is None or isinstance(owner, ModuleType):
+        return f"{getattr(value, '__module__', None)}.{name}"
+    return f"{name_of(owner) if _has_name(owner) else name_of(type(owner))} {name}"
+
+
+def name_of_callable(value: object) -> str:
+    """Return the name of a compiled function or a bound method. Return an empty string for any other object."""
+    return name_of(value) if callable(value) and _has_name(value) else ""
+
+
+def _has_name(value: object) -> bool:
+    """Return True if an object, or its type, gives it a name, as the type of functions does."""
+    is_named = "__name__" in own_attributes(value) or any("__name__" in vars(kind) for kind in type(value).__mro__)
+    return is_named or isinstance(value, type | MethodType)
 
 
 def fields_of(value: object) -> list[tuple[str, object]] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from trainables.contract.class_texts import loaded_parts, module_of, name_of, value_text
+from trainables.contract.class_texts import loaded_parts, module_of, value_text
+from trainables.contract.held_objects import name_of
 from trainables.contract.user_modules import is_in_users_file
 
 

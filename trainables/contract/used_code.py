@@ -25,13 +25,20 @@ from trainables.contract.class_texts import (
     PLAIN,
     is_special,
     module_of,
-    name_of,
     value_text,
 )
 from trainables.contract.entries import entries_of, is_long
 from trainables.contract.file_hashes import hash_of_files
 from trainables.contract.finder import FINDER, is_installed, is_outside, module_file, specs_elsewhere, top_name
-from trainables.contract.held_objects import USUAL, functions_of, own_attributes, unwrapped, values_around
+from trainables.contract.held_objects import (
+    USUAL,
+    functions_of,
+    name_of,
+    name_of_callable,
+    own_attributes,
+    unwrapped,
+    values_around,
+)
 from trainables.contract.imports import LONGEST_NAME, MODULE
 from trainables.contract.labels import Labels
 from trainables.contract.names_in_code import names_in
@@ -265,6 +272,8 @@ class _Walk:
             for part in (*unwrapped(value), *(part for one in held for part in unwrapped(one))):
                 if inspect.isfunction(part):
                     self._visit_function(name, part)
+            if not inspect.isfunction(value) and (shown := name_of_callable(value)):
+                self._add_text(name, f"{name} is {shown}")
             owner = value.__self__ if isinstance(value, MethodType) else value
             kind = owner if isinstance(owner, type) else type(owner)
             if self._is_users(kind):

@@ -212,7 +212,8 @@ class _CodeSearch:
         if file.suffix in (*PYTHON_SUFFIXES, ""):
             settings = named_settings(content)
             self._written |= settings.written
-            self._settings |= dict.fromkeys(product((self.root, file.parent), sorted(settings.read)))
+            folders = [self.root, file.parent, *folders_above(file.parent), *self._search_path]
+            self._settings |= dict.fromkeys(product(folders, sorted(settings.read)))
             self._add_started(started_in(content), file.parent)
 
     def _add_started(self, started: Started, folder: Path) -> None:

@@ -282,6 +282,29 @@ def test_settings_that_python_reads_by_name_are_hashed_unless_it_may_write_them(
     )
 
 
+ABOVE = {
+    "a folder above": "ROOT = Path(__file__).resolve().parents[2]\njson.loads((ROOT / 'conf' / 'c.json').read_text())",
+    "a parent": "json.loads((Path(__file__).parent.parent / 'a.json').read_text())",
+    "a function": "R = os.path.dirname(os.path.dirname(__file__))\njson.load(open(os.path.join(R, 'a.json')))",
+    "a file of a package": "json.loads(importlib.resources.files('lab').joinpath('l.json').read_text())",
+}
+
+
+@pytest.mark.parametrize("kind", ABOVE)
+def test_settings_that_python_reads_from_a_folder_above_it_are_hashed(kind: str, settings: Path, place: Path) -> None:
+    """Up to the folder of the project, and from ``src``."""
+    for folder in ("s/.git", "s/src/lab/models"):
+        (place / folder).mkdir(parents=True)
+    (settings / "src" / "lab" / "a.json").write_text("1")
+    (settings / "src" / "lab" / "l.json").write_text("1")
+    (settings / "src" / "lab" / "models" / "go.py").write_text(ABOVE[kind])
+    (place / "a.json").write_text("outside")
+    read = {"a folder above": ["../../../conf/c.json"], "a file of a package": ["../l.json"]}
+    script = options(place, "python", "go.py", directory="s/src/lab/models")
+    assert set(code_of(script).files) >= {"go.py", *read.get(kind, ["../a.json"])}
+    assert not any("../../../../" in name for name in code_of(script).files)
+
+
 @pytest.mark.parametrize(
     ("command", "environment", "files"),
     [
