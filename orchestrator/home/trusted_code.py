@@ -1,11 +1,11 @@
 """The code that reading a home may run. Someone else may have written the home, so this must not be their code.
 
 A sweep names its family and its probes as ``package.module:Class``. Reading a home imports only built-in families and
-probes, installed packages, modules that this user has run in a sweep, and modules in folders that this user has allowed
-with ``home trust FOLDER``. To run a module allows only that module or its package, because the user may later unpack
-someone else's files into the same folder. Modules and folders are listed in the user's own configuration directory,
-never in a home. Nothing is imported from the files of a home, through the working directory, or from a folder that
-other users own or can write.
+probes, installed modules that import ``trainables``, modules that this user has run in a sweep, and modules in folders
+that this user has allowed with ``home trust FOLDER``. To run a module allows only that module or its package, because
+the user may later unpack someone else's files into the same folder. Modules and folders are listed in the user's own
+configuration directory, never in a home. Nothing is imported from the files of a home, through the working directory,
+or from a folder that other users own or can write.
 
 A script is code too. Its command is run only from a search space that this user names. A script in the files of a sweep
 counts only if this user has run it before. In that case, and when a sweep is resumed, the script is refused if other
@@ -34,7 +34,7 @@ from orchestrator.system.commands import command_line
 from orchestrator.system.errors import UserError
 from orchestrator.system.own_lists import add_to_list, list_flaw, own_list, read_list
 from orchestrator.system.permissions import closing_text, exchange_text, who_can_write_text, writable_by_others
-from trainables.contract.finder import PRODUCT, PROGRAM, is_installed, module_file, python_module_text
+from trainables.contract.finder import PRODUCT, PROGRAM, module_file, python_module_text
 from trainables.contract.settings import SettingsError
 from trainables.contract.user_code import import_from, offer
 from trainables.contract.user_modules import folder_of as folder_of_module
@@ -58,6 +58,8 @@ COMMAND_OPTIONS = ("command", "directory", "resume", "environment", "config", "c
 """Options of a script that decide which commands are run, and with what arguments."""
 ANY_METRICS = {"step": "step", "accuracy": "accuracy"}
 """Metrics of options of a script from which only the files of the code are read."""
+IMPORTS_THIS = re.compile(rb"^\s*(from|import)\s+trainables\b", re.MULTILINE)
+"""Pattern in every module that defines a family or a probe."""
 
 
 class TrustEntry(NamedTuple):
@@ -236,8 +238,7 @@ def trust_code_of(names: Iterable[str]) -> None:
         OSError: If the list cannot be written.
     """
     for name in names:
-        folder = folder_of(name)
-        if folder and not is_installed(Path(folder)):
+        if folder := folder_of(name):
             trust(Path(folder), name.partition(":")[0].partition(".")[0])
 
 
@@ -342,7 +343,9 @@ def _find(module: str, home: Path, folder: str) -> Path | None:
             imported.
     """
     top = module.partition(".")[0]
-    if any(module_file(directory, module) is not None for directory in _installed(top)):
+    installed = (directory for directory in _installed(top) if module_file(directory, module) is not None)
+    if (directory := next(installed, None)) is not None:
+        _check_installed(module, directory)
         return None
     trusted = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
     # The sweep records the folder that it was started with. It counts only if this user trusts it.
@@ -363,6 +366,22 @@ def _find(module: str, home: Path, folder: str) -> Path | None:
         if file is not None and (why := _refusal(file, trusted_folder, home)):
             raise UntrustedCodeError(why)
     return trusted_folder
+
+
+def _check_installed(module: str, directory: Path) -> None:
+    """Raise :class:`UntrustedCodeError` for an installed module that has no model, unless this user has run it.
+
+    Some installed modules do more than define something when they are imported: a demonstration in Ray connects to a
+    port of this machine, and runs what it receives from there.
+    """
+    top = module.partition(".")[0]
+    file = module_file(directory, module)
+    is_model = top in PRODUCT or (file is not None and IMPORTS_THIS.search(file.read_bytes()) is not None)
+    if not is_model and TrustEntry(directory.resolve(), top) not in trusted_code():
+        raise UntrustedCodeError(
+            f"{module} is an installed module that does not import trainables, and you have never run a model from its "
+            "package. To allow it, run a search space that names it"
+        )
 
 
 def _refusal(file: Path, folder: Path, home: Path) -> str:

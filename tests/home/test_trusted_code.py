@@ -111,7 +111,7 @@ def test_an_installed_module_that_ends_programs_makes_only_its_sweep_unreadable(
     sweep = write_sweep(Home(tmp_path / "results"))
     module = f"ends_{key}_{len(raised)}"
     (tmp_path / "site-packages").mkdir()
-    (tmp_path / "site-packages" / f"{module}.py").write_text(raised)
+    (tmp_path / "site-packages" / f"{module}.py").write_text(f"import trainables\n{raised}")
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
     named(sweep.files.directory, module, key=key)
     listed = command("sweeps", "--home", tmp_path / "results")
@@ -346,6 +346,7 @@ def test_a_module_of_python_makes_only_its_sweep_unreadable(
 
 
 def test_an_installed_module_without_a_family_is_not_read_whole(tmp_path: Path, watched: list[str]) -> None:
+    importlib.import_module("sklearn.dummy")
     sweep = write_sweep(Home(tmp_path / "results"))
     named(sweep.files.directory, "sklearn.dummy")
     with pytest.raises(UnreadableError, match=r"the module sklearn\.dummy has no 'E'"):
@@ -355,6 +356,31 @@ def test_an_installed_module_without_a_family_is_not_read_whole(tmp_path: Path, 
     with pytest.raises(UnreadableError, match=r"'sklearn\.dummy:DummyClassifier' is not a subclass of trainables"):
         load_sweep(sweep.files.home, sweep.id)
     assert "sklearn.dummy" not in watched
+
+
+@pytest.mark.parametrize("key", ["family", "probe"])
+def test_a_home_runs_no_installed_module_without_a_model(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some connect to a port, where another user could listen, or write files in the working directory."""
+    sweep = write_sweep(Home(tmp_path / "results"))
+    packages, marker, module = tmp_path / "site-packages", tmp_path / "marker", f"demonstration_{key}.client"
+    (packages / module).parent.mkdir(parents=True)
+    package = packages / f"demonstration_{key}"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "client.py").write_text(EVIL.format(marker=str(marker)))
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr(trusting, "_site_directories", lambda: [packages])
+    named(sweep.files.directory, module, key=key)
+    why = f"{module} is an installed module that does not import trainables, and you have never run a model from its"
+    for words in (("sweeps",), ("report", sweep.id)):
+        shown = command(*words, "--home", tmp_path / "results")
+        assert why in " ".join((shown.out + shown.err).split())
+    assert not marker.exists()
+    trust(packages, f"demonstration_{key}")
+    command("sweeps", "--home", tmp_path / "results").succeeded()
+    assert marker.exists()
 
 
 @pytest.mark.parametrize("name", ["os:system", "json:JSONDecoder"])
@@ -370,9 +396,16 @@ def test_a_space_of_the_user_that_names_a_module_of_python_is_refused(
     assert folder_of_module("json") == ""
 
 
-def test_installed_packages_and_own_modules_are_imported(tmp_path: Path) -> None:
-    trusting.import_named(["trainables.probes.mistakes:Mistakes", "listops", "sklearn.dummy:X", None, 5], tmp_path)
-    assert "sklearn.dummy" in sys.modules
+def test_own_modules_and_installed_modules_with_a_model_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "installed_model.py").write_text("from trainables import SimpleFamily\n")
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr(trusting, "_site_directories", lambda: [packages])
+    trusting.import_named(["trainables.probes.mistakes:Mistakes", "listops", "installed_model:X", None, 5], tmp_path)
+    assert "installed_model" in sys.modules
 
 
 def test_a_list_that_others_could_have_written_does_not_count(configuration: Path, tmp_path: Path) -> None:
