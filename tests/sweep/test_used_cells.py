@@ -446,3 +446,12 @@ def test_a_cell_that_ran_again_without_a_change_does_not_count(
     first = hash_of_cells(monkeypatch, again, user, "class Board:\n    def train(self):\n        return Net, Large\n")
     run_cell(monkeypatch, sys.modules["board_cells"], again)
     assert source_hash("board_cells:Board") == first
+
+
+@pytest.mark.parametrize("content", ["'rate': 22", "'rate': 1, 'train': lambda self: 22"])
+def test_a_class_without_a_statement_counts(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python gives it the module of its metaclass."""
+    cell = "import abc\nclass Top(abc.ABC):\n    pass\nBoard = type(Top)('Board', (Top,), {{{}}})"
+    before = hash_of_cells(monkeypatch, cell.format("'rate': 1"))
+    assert hash_of_cells(monkeypatch, cell.format("'rate': 1")) == before
+    assert hash_of_cells(monkeypatch, cell.format(content)) != before

@@ -3,6 +3,7 @@ final."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import torch
 
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, TRAINING, config, family_of, losses, make_learner, outcomes
 from trainables.base import Mix, RunConfig, SettingsError, Status
+from trainables.contract.torch_checkpoints import read_checkpoint, write_checkpoint
 from trainables.families.listops import ListOps
+from trainables.transformer import learner
+from trainables.transformer.learner import CHECKPOINT
 from trainables.transformer.training_settings import TrainingSettings
 
 MIXED_STACK = [
@@ -64,6 +68,46 @@ def test_part_of_a_stack_continues_from_the_checkpoint_of_the_whole(data_cache: 
         make_learner([*MIXED_STACK, config("add", seed=3)], data_cache).restore(tmp_path)
     with pytest.raises(FileNotFoundError):
         make_learner(MIXED_STACK, data_cache).restore(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("step", ["native", "torch"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("parameters", lambda tensor: tensor[:, :1]),
+        ("parameters", lambda tensor: tensor[:1]),
+        ("first", lambda tensor: tensor[:, :0]),
+        ("second", lambda tensor: tensor.to(torch.uint8)),
+        ("loss", lambda tensor: tensor[:0]),
+        ("loss_steps", lambda number: -1),
+        ("loss_steps", lambda number: "x"),
+        ("step", lambda number: 10**18),
+        ("step", lambda number: -1),
+        ("evaluated", lambda number: None),
+    ],
+)
+def test_a_checkpoint_of_another_size_or_type_is_refused(
+    name: str,
+    change: Callable[[Any], Any],
+    step: str,
+    data_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Someone else may have written it, and the native step writes to addresses."""
+    if step == "torch":
+        monkeypatch.setattr(learner, "can_train", lambda *_: False)
+    whole = make_learner(MIXED_STACK, data_cache)
+    whole.advance()
+    whole.save(tmp_path)
+    tensors, notes = read_checkpoint(tmp_path / CHECKPOINT, [])
+    make_learner(MIXED_STACK, data_cache).restore(tmp_path)
+    for content in (tensors, notes):
+        if name in content:
+            content[name] = change(content[name])
+    write_checkpoint(tmp_path / CHECKPOINT, tensors, notes)
+    with pytest.raises((ValueError, IndexError)):
+        make_learner(MIXED_STACK, data_cache).restore(tmp_path)
 
 
 @pytest.mark.parametrize("step", ["native", "torch"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,25 @@ def test_keys_depend_on_settings_and_version() -> None:
 def test_missing_required_attributes_are_named(members: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         type("Wrong", (SimpleFamily,), {"train": lambda *_: None, **members})
+
+
+def made_by_a_function(rate: float) -> type[SimpleFamily]:
+    class Made(SimpleFamily):
+        task_names = ("checkers",)
+
+        def train(self, tasks: Any, size: int, seed: int, settings: Any) -> Iterator[Any]:
+            yield 1, 1.0, rate
+
+    return Made
+
+
+Low, High = made_by_a_function(0.5), made_by_a_function(0.8)
+Same = High
+Dynamic = type("Another name", (SimpleFamily,), {"task_names": ("disc",), "train": Low.train})
+
+
+def test_classes_that_one_function_made_have_the_names_by_which_they_are_named() -> None:
+    """Otherwise they would share their runs."""
+    module = __name__
+    names = [load_family(f"{module}:{name}").name for name in ("Low", "High", "Dynamic", "Same", "Low")]
+    assert names == [f"{module}:{name}" for name in ("Low", "High", "Dynamic", "High", "Low")]

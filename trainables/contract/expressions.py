@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from textwrap import dedent
 
 
 def tree_of(content: bytes) -> ast.AST | None:
-    """Return the tree of a Python text, or None for a text that is not Python or too deeply nested."""
+    """Return the tree of a Python text, or None for a text that is not Python or too deeply nested.
+
+    If it has syntax that this Python does not know, such as that of a later Python, return the tree of its other
+    statements.
+    """
     try:
         return ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
+        text = content.decode(errors="replace")
+        statements = list(_statements_in(text.splitlines()))
+        return ast.Module(statements, []) if statements else None
+    except (ValueError, RecursionError, MemoryError):
         return None
+
+
+def _statements_in(lines: Sequence[str]) -> Iterator[ast.stmt]:
+    """Yield the statements that this Python can parse, also those in others that it cannot."""
+    begins = [row for row, line in enumerate(lines) if line[:1].strip() and line[0] not in "#)]}"]
+    for begin, end in pairwise([*begins, len(lines)]):
+        block = lines[begin:end]
+        try:
+            yield from ast.parse("\n".join(block)).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            yield from _statements_in(dedent("\n".join(block[1:])).splitlines())
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:

@@ -98,7 +98,8 @@ def _parts(kind: type, parts_of: PartsOf = parts_of_class) -> dict[str, str]:
     parts = dict[str, str]()
     for number, base in enumerate(kind.__mro__):
         module = module_of(base)
-        if is_in_cell(module):
+        # `type("Board", ...)` gives a class the module of a library.
+        if is_in_cell(module) or (base is kind and not is_in_users_file(module)):
             parts |= {f"{number} {base.__qualname__} {key}": text for key, text in parts_of(base)}
         elif is_in_users_file(module):
             # Its file may have changed since it was imported, so what was imported counts, too.

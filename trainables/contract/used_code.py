@@ -142,7 +142,8 @@ class _Walk:
         for base in kind.__mro__:
             if id(base) in self._seen:
                 continue
-            if self._is_in_cell(module_of(base)):
+            is_first = not name and base is kind and not self._is_in_users_file(module_of(base))
+            if is_first or self._is_in_cell(module_of(base)):
                 self._seen[id(base)] = base
                 self._visit_parts(base)
                 if name:

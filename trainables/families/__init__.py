@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -36,12 +37,18 @@ BUILT_IN = {
 def load_family(name: str) -> type[Family]:
     """Return the class that a search space names: a built-in family or ``package.module:Class``.
 
+    A class that a function made gets the name by which it is first named here, unless it has another one.
+
     Raises :class:`SettingsError` unless it is a :class:`Family` with its own ``name``. With an inherited name, its runs
     would have the keys of another family.
     """
     family = find(name, BUILT_IN, Family, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
+    if ":" in name and vars(family).get("name") == f"{family.__module__}:{family.__qualname__}":
+        is_made = getattr(sys.modules.get(family.__module__), family.__qualname__, None) != family
+        if is_made:  # By a function. Others that it makes have the same name.
+            family.name = name
     if "name" not in vars(family):
         raise SettingsError(f"{name!r} must define `name`, which is part of its runs' keys", key="family", given=name)
     return family

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 
+from trainables.contract.expressions import tree_of
 from trainables.contract.programs import PROGRAM_SUFFIXES, PYTHON_SUFFIXES, SHELL_SUFFIXES
 from trainables.contract.settings import SettingsError
 from trainables.contract.user_code import PYTHON_PATH
@@ -180,9 +181,8 @@ def names_in(name: str, content: bytes) -> list[str]:
     if suffix.lower() not in (*PYTHON_SUFFIXES, ""):
         quoted = [match[2] for match in islice(QUOTED.finditer(text), MOST_NAMES)]
         return list(filter(has_program_suffix, (word for one in quoted for word in (*one.split(), f"{one}{suffix}"))))
-    try:
-        strings = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Not Python, or too deeply nested.
+    if (tree := tree_of(content)) is None:
         return []
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     words = (word for one in strings if isinstance(one, str) and "\n" not in one for word in one.split())
     return list(islice(filter(has_program_suffix, words), MOST_NAMES))

@@ -60,6 +60,12 @@ def run_seed(purpose: str, config: RunConfig) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
+def _check_steps(evaluated: object, step: object, most: int) -> None:
+    """Raise ``ValueError`` unless a checkpoint's numbers of steps are possible. Someone else may have written it."""
+    if type(evaluated) is not int or type(step) is not int or not 0 <= evaluated <= step <= most:
+        raise ValueError(f"the steps {evaluated!r:.40} and {step!r:.40} are not possible in a run of {most:,} steps")
+
+
 class TransformerLearner(Learner):
     """Trains a stack of transformers of one width.
 
@@ -183,6 +189,7 @@ class TransformerLearner(Learner):
             raise OtherStepError(f"the native step began these runs, and {where}: {remedy}")
         self._step = notes["step"]
         self._evaluated = notes.get("evaluated", self._step)  # Older checkpoints were all written at an evaluation.
+        _check_steps(self._evaluated, self._step, self._training[0].steps)
         # The checkpoint may be of a larger stack, so find this stack's runs in it.
         saved_index = [notes["keys"].index(key) for key in self._keys]
         self._active = [index for index, saved in enumerate(saved_index) if saved in notes["active"]]

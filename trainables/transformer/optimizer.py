@@ -48,6 +48,20 @@ class StackState:
         parameters_SP, first_SP, second_SP, loss_S = (tensors[name][list(rows)].to(device) for name in names)
         return cls(parameters_SP, first_SP, second_SP, loss_S, loss_steps)
 
+    def check(self, runs: int, width: int) -> None:
+        """Raise ``ValueError`` unless this is the state of a number of runs with ``width`` parameters each.
+
+        The native step writes to addresses, so a tensor of another size or type would damage memory. A checkpoint can
+        come from someone else.
+        """
+        expected = {"loss": (runs,)}
+        for name, tensor in self.tensors().items():
+            shape = expected.get(name, (runs, width))
+            if tensor.dtype != torch.float32 or tuple(tensor.shape) != shape or not tensor.is_contiguous():
+                raise ValueError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be float32 {list(shape)}")
+        if type(self.loss_steps) is not int or self.loss_steps < 0:
+            raise ValueError(f"loss_steps is {self.loss_steps!r:.40}, but must be a number of steps")
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by their names in checkpoints."""
         moments = {"first": self.first_SP, "second": self.second_SP}

@@ -64,6 +64,7 @@ class Trainer(ABC):
     _pad_to = 1
 
     def __post_init__(self) -> None:
+        self.state.check(len(self.settings), self.layout.width)
         # decayed_1P is 1 where weight decay applies, trained_SP is 1 where a run's parameters are not frozen.
         decayed_1P = torch.zeros(1, self.layout.width)
         trained_SP = torch.ones(len(self.settings), self.layout.width)

@@ -230,6 +230,8 @@ READS_SETTINGS = {
     "a function that parses": "parse_config_file('a.json')",
     "a function that merges": "CFG.merge_from_file('d.yaml')",
     "a function that gets": "ml.get_config('a.json')",
+    "a statement of a later Python beside": "json.load(open('a.json'))\nx = 1 +* 2",
+    "a function with such a statement": "def load():\n    x = 1 +* 2\n    return json.load(open('a.json'))\n",
     "a log": "logging.info('read %s', 'a.json'); json.load(open('a.json'))",
 }
 READ_BY = {
