@@ -130,7 +130,7 @@ def code_note(sweep: Sweep) -> str:
         return ""
     return (
         f"the code of {spec.family} has changed since {sweep.id} started; what it computes from runs, such as "
-        "parameters, bars and probes, is that of the present code"
+        "parameters, bars and new probes, is that of the present code"
     )
 
 
