@@ -20,9 +20,11 @@ from trainables.script.program_text import SETTINGS_SUFFIXES
 
 READS = re.compile(
     r"open|(full_|safe_|unsafe_)?(load|read|parse)\w*|dotenv_values|from_(file|json|toml|yaml|pretrained)\w*|fromfile"
-    r"|get_(config|settings)|(merge_from|evaluate)_\w*|Dynaconf"
+    r"|get_(config|data|settings)|(merge_from|evaluate)_\w*|Dynaconf"
 )
 """Pattern of functions that read a file."""
+OF_PACKAGE = frozenset({"get_data", "open_binary", "open_text", "read_binary", "read_text"})
+"""Functions of :mod:`pkgutil` and :mod:`importlib.resources` that get a package and the name of a file in it."""
 MAKES_PATHS = frozenset(
     {
         *("Path", "PosixPath", "PurePath", "absolute", "abspath", "expanduser", "fspath", "join", "joinpath"),
@@ -93,6 +95,9 @@ def _paths_given(call: ast.Call, known: Mapping[str, ast.expr]) -> Iterator[str]
         for one in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
             if not _is_content(one):
                 yield from _path_of(one, known)
+    if last_name(call.func) in OF_PACKAGE and len(call.args) > 1:
+        package = "/".join(texts_in(call.args[0], dict(known))).replace(".", "/")
+        yield from (f"{package}/{path}" for path in _path_of(call.args[1], known) if package)
 
 
 def _path_of(value: ast.expr, known: Mapping[str, ast.expr]) -> list[str]:

@@ -289,6 +289,8 @@ ABOVE = {
     "a parent": "json.loads((Path(__file__).parent.parent / 'a.json').read_text())",
     "a function": "R = os.path.dirname(os.path.dirname(__file__))\njson.load(open(os.path.join(R, 'a.json')))",
     "a file of a package": "json.loads(importlib.resources.files('lab').joinpath('l.json').read_text())",
+    "data of a package": "json.loads(pkgutil.get_data('lab', 'l.json'))",
+    "a text of a package": "json.loads(importlib.resources.read_text('lab', 'l.json'))",
 }
 
 
@@ -301,7 +303,8 @@ def test_settings_that_python_reads_from_a_folder_above_it_are_hashed(kind: str,
     (settings / "src" / "lab" / "l.json").write_text("1")
     (settings / "src" / "lab" / "models" / "go.py").write_text(ABOVE[kind])
     (place / "a.json").write_text("outside")
-    read = {"a folder above": ["../../../conf/c.json"], "a file of a package": ["../l.json"]}
+    read = {one: ["../l.json"] for one in ABOVE if "of a package" in one}
+    read["a folder above"] = ["../../../conf/c.json"]
     script = options(place, "python", "go.py", directory="s/src/lab/models")
     assert set(code_of(script).files) >= {"go.py", *read.get(kind, ["../a.json"])}
     assert not any("../../../../" in name for name in code_of(script).files)
