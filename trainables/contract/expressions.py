@@ -29,10 +29,18 @@ def _statements_in(lines: Sequence[str]) -> Iterator[ast.stmt]:
     begins = [row for row, line in enumerate(lines) if line[:1].strip() and line[0] not in "#)]}"]
     for begin, end in pairwise([*begins, len(lines)]):
         block = lines[begin:end]
-        try:
-            yield from ast.parse("\n".join(block)).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        if statements := _parsed("\n".join(block)):
+            yield from statements
+        else:
+            yield from _parsed(f"{block[0]} pass")  # The beginning of a block, such as `with open("a.json") as file:`.
             yield from _statements_in(dedent("\n".join(block[1:])).splitlines())
+
+
+def _parsed(text: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
@@ -40,6 +48,9 @@ def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             yield node.targets, node.value
+            for target in node.targets:
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    yield from (([one], value) for one, value in zip(target.elts, node.value.elts, strict=False))
         elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
             yield [node.target], node.value
 

@@ -71,6 +71,8 @@ class SimpleFamily(Family):
 
     name: ClassVar[str]
     """By default ``module:Class``."""
+    _default_name: ClassVar[str]
+    """Its default ``name``. Another class of the same function can have it, too."""
     version: ClassVar[int] = 1
     """Raise it when you change what ``train`` computes: finished runs are reused until you do."""
     size_axis: ClassVar[str] = "size"
@@ -147,7 +149,7 @@ class SimpleFamily(Family):
         """Raise ``TypeError`` unless a class with ``train`` has valid ``task_names`` and ``Settings``."""
         super().__init_subclass__(**options)
         if "name" not in vars(cls):
-            cls.name = f"{cls.__module__}:{cls.__qualname__}"
+            cls.name = cls._default_name = f"{cls.__module__}:{cls.__qualname__}"
         if not getattr(cls.train, "__isabstractmethod__", False):
             names: object = getattr(cls, "task_names", ())
             if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):

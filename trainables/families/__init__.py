@@ -45,13 +45,20 @@ def load_family(name: str) -> type[Family]:
     family = find(name, BUILT_IN, Family, kind="family", key="family")
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
-    if ":" in name and vars(family).get("name") == f"{family.__module__}:{family.__qualname__}":
-        is_made = getattr(sys.modules.get(family.__module__), family.__qualname__, None) != family
-        if is_made:  # By a function. Others that it makes have the same name.
-            family.name = name
+    if ":" in name and _is_made(family):  # Others that the same function makes have the same default name.
+        family.name = name
     if "name" not in vars(family):
         raise SettingsError(f"{name!r} must define `name`, which is part of its runs' keys", key="family", given=name)
     return family
+
+
+def _is_made(family: type[Family]) -> bool:
+    """Return True for a class that a function made, if it has the default name. Its module has no such name, or has
+    another class under it."""
+    default = vars(family).get("_default_name", "")
+    module_name, _, class_name = default.partition(":")
+    is_default = bool(default) and family.name == default
+    return is_default and getattr(sys.modules.get(module_name), class_name, None) is not family
 
 
 def refresh(name: str, *, kind: str = "family", key: str = "family") -> None:

@@ -232,6 +232,8 @@ READS_SETTINGS = {
     "a function that gets": "ml.get_config('a.json')",
     "a statement of a later Python beside": "json.load(open('a.json'))\nx = 1 +* 2",
     "a function with such a statement": "def load():\n    x = 1 +* 2\n    return json.load(open('a.json'))\n",
+    "a block with such a statement": "with open('a.json') as file:\n    x = 1 +* 2\n",
+    "one of two names": "TRAIN, MODEL = 'gone.json', 'a.json'\njson.load(open(MODEL))",
     "a log": "logging.info('read %s', 'a.json'); json.load(open('a.json'))",
 }
 READ_BY = {
