@@ -343,10 +343,10 @@ def _find(module: str, home: Path, folder: str) -> Path | None:
             imported.
     """
     top = module.partition(".")[0]
-    installed = (directory for directory in _installed(top) if module_file(directory, module) is not None)
-    if (directory := next(installed, None)) is not None:
-        _check_installed(module, directory)
-        return None
+    for directory in _installed(top):
+        if (file := module_file(directory, module)) is not None:
+            _check_installed(module, file, directory)
+            return None
     trusted = list(dict.fromkeys(code.folder for code in trusted_code() if code.top in ("", top)))
     # The sweep records the folder that it was started with. It counts only if this user trusts it.
     recorded = Path(folder).resolve() if os.path.isabs(folder) and "\0" not in folder else None
@@ -368,15 +368,15 @@ def _find(module: str, home: Path, folder: str) -> Path | None:
     return trusted_folder
 
 
-def _check_installed(module: str, directory: Path) -> None:
-    """Raise :class:`UntrustedCodeError` for an installed module that has no model, unless this user has run it.
+def _check_installed(module: str, file: Path, directory: Path) -> None:
+    """Raise :class:`UntrustedCodeError` for the file of an installed module that has no model, unless this user has run
+    its package, which is in ``directory``.
 
     Some installed modules do more than define something when they are imported: a demonstration in Ray connects to a
     port of this machine, and runs what it receives from there.
     """
     top = module.partition(".")[0]
-    file = module_file(directory, module)
-    is_model = top in PRODUCT or (file is not None and IMPORTS_THIS.search(file.read_bytes()) is not None)
+    is_model = top in PRODUCT or IMPORTS_THIS.search(file.read_bytes()) is not None
     if not is_model and TrustEntry(directory.resolve(), top) not in trusted_code():
         raise UntrustedCodeError(
             f"{module} is an installed module that does not import trainables, and you have never run a model from its "

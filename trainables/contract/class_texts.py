@@ -89,6 +89,7 @@ def parts_of_class(kind: type, memo: Memo | None = None) -> Iterator[Part]:
 
     Functions are those that the class has now, which may not be those of its source.
     """
+    yield _bases_of(kind)
     functions = dict(functions_of(kind))
     sources = {name: source_of(function) for name, function in sorted(functions.items())}
     for number, statement in enumerate(dict.fromkeys(sources[name].statement for name in functions)):
@@ -101,6 +102,7 @@ def parts_of_class(kind: type, memo: Memo | None = None) -> Iterator[Part]:
 
 def loaded_parts(kind: type) -> Iterator[Part]:
     """Yield the texts that define a class as it was imported. Its file may have changed since."""
+    yield _bases_of(kind)
     for name, function in sorted(functions_of(kind)):
         yield Part(name, value_text(function))
     yield from _attributes_of(kind)
@@ -111,7 +113,6 @@ def _bases_of(kind: type) -> Part:
 
 
 def _attributes_of(kind: type, memo: Memo | None = None) -> Iterator[Part]:
-    yield _bases_of(kind)
     for name, value in sorted(vars(kind).items()):
         counts = (name in FIELDS or not is_special(name)) and not inspect.isfunction(value)
         if counts and (text := value_text(value, memo)):
@@ -228,7 +229,7 @@ class Memo:
         if len(text) > LONGEST_TEXT:
             text = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
         del self._depths[identity]
-        if self._lowest < depth:  # It contains a value that contains it, so its text is not the same everywhere.
+        if self._lowest < depth:  # It contains a value that contains it, so its text depends on the way to it.
             self._rings += 1
             self._texts[identity] = f"ring {self._rings}"
         else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections import defaultdict
 from types import MappingProxyType
+from typing import Any
 
 from trainables.contract.class_texts import PLAIN, value_text
 from trainables.contract.held_objects import USUAL, fields_of
@@ -15,22 +15,14 @@ MOST_ENTRIES = 1000
 
 def is_long(value: object) -> bool:
     """Return True for a list or dict that is data."""
-    match value:  # The length that a subclass gives could be another one.
-        case dict():
-            return dict.__len__(value) > MOST_ENTRIES
-        case MappingProxyType():
-            return len(value) > MOST_ENTRIES
-        case set():
-            return set.__len__(value) > MOST_ENTRIES
-        case frozenset():
-            return frozenset.__len__(value) > MOST_ENTRIES
-        case list():
-            return list.__len__(value) > MOST_ENTRIES
-        case tuple():
-            return tuple.__len__(value) > MOST_ENTRIES
-        case deque():
-            return deque.__len__(value) > MOST_ENTRIES
-    return False
+    own = _usual_type_of(value)
+    return own is not None and own.__len__(value) > MOST_ENTRIES
+
+
+def _usual_type_of(value: object) -> Any:
+    """Return the type of Python that a list or dict is, or from which its class inherits. Return None for any other
+    value. Call its methods, because those of a subclass could do something else."""
+    return next((kind for kind in USUAL if isinstance(value, kind)), None)
 
 
 def entries_of(value: object) -> list[tuple[str, object]] | None:
@@ -44,27 +36,15 @@ def entries_of(value: object) -> list[tuple[str, object]] | None:
 
 
 def _inner_of(value: object) -> list[tuple[str, object]] | None:
-    # Methods of a subclass could be others than those of the type.
-    match value:
-        case dict() | MappingProxyType():
-            items = list(dict.items(value) if isinstance(value, dict) else value.items())
-            names = [repr(key) if isinstance(key, PLAIN) else "" for key, _ in items]
-            places = [f"{number} {name}".strip() for number, name in enumerate(names)]
-            keys = [(f"key {place}", key) for place, (key, _) in zip(places, items, strict=True)]
-            return [*keys, *((place, entry) for place, (_, entry) in zip(places, items, strict=True))]
-        case set():
-            return _members(set.__iter__(value))
-        case frozenset():
-            return _members(frozenset.__iter__(value))
-        case list():
-            return [(str(number), entry) for number, entry in enumerate(list.__iter__(value))]
-        case tuple():
-            return [(str(number), entry) for number, entry in enumerate(tuple.__iter__(value))]
-        case deque():
-            return [(str(number), entry) for number, entry in enumerate(deque.__iter__(value))]
-    return fields_of(value)
-
-
-def _members(members: Iterator[object]) -> list[tuple[str, object]]:
-    """Return the members of a set in an order that is the same in every process."""
-    return [("", entry) for entry in sorted(members, key=value_text)]
+    own = _usual_type_of(value)
+    if own is None:
+        return fields_of(value)
+    if own in (dict, MappingProxyType):
+        items = list(own.items(value))
+        names = [repr(key) if isinstance(key, PLAIN) else "" for key, _ in items]
+        places = [f"{number} {name}".strip() for number, name in enumerate(names)]
+        keys = [(f"key {place}", key) for place, (key, _) in zip(places, items, strict=True)]
+        return [*keys, *((place, entry) for place, (_, entry) in zip(places, items, strict=True))]
+    if own in (set, frozenset):  # In an order that is the same in every process.
+        return [("", entry) for entry in sorted(own.__iter__(value), key=value_text)]
+    return [(str(number), entry) for number, entry in enumerate(own.__iter__(value))]

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from textwrap import dedent
 
+MOST_INDENTS = 100
+"""Maximum number of indentations in a Python program."""
+
 
 def tree_of(content: bytes) -> ast.AST | None:
     """Return the tree of a Python text, or None for a text that is not Python or too deeply nested.
@@ -24,16 +27,16 @@ def tree_of(content: bytes) -> ast.AST | None:
         return None
 
 
-def _statements_in(lines: Sequence[str]) -> Iterator[ast.stmt]:
+def _statements_in(lines: Sequence[str], indents: int = 0) -> Iterator[ast.stmt]:
     """Yield the statements that this Python can parse, also those in others that it cannot."""
     begins = [row for row, line in enumerate(lines) if line[:1].strip() and line[0] not in "#)]}"]
     for begin, end in pairwise([*begins, len(lines)]):
         block = lines[begin:end]
         if statements := _parsed("\n".join(block)):
             yield from statements
-        else:
+        elif indents < MOST_INDENTS:
             yield from _parsed(f"{block[0]} pass")  # The beginning of a block, such as `with open("a.json") as file:`.
-            yield from _statements_in(dedent("\n".join(block[1:])).splitlines())
+            yield from _statements_in(dedent("\n".join(block[1:])).splitlines(), indents + 1)
 
 
 def _parsed(text: str) -> list[ast.stmt]:
@@ -44,7 +47,7 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
-    """Yield the targets and the value of each assignment."""
+    """Yield the targets and the value of each assignment, also for each name of ``a, b = 1, 2``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             yield node.targets, node.value

@@ -1,4 +1,4 @@
-"""What functions, classes and objects hold. Of their own code, at most a field of a dataclass runs."""
+"""What functions, classes and objects hold. Their code does not run, but a computed field of a dataclass does."""
 
 from __future__ import annotations
 

@@ -163,8 +163,9 @@ class _Walk:
             if (folder := _users_folder(top_name(package))) is not None and module_file(folder, package) is None:
                 for inner in _modules_in(folder, package):
                     self._visit_import(inner)
-        while self._packages:  # Packages without a file, of which any function could use a module.
+        while self._packages:
             package = self._packages.pop()
+            # It has no file. Each attribute that a function reads could be the name of a module in it.
             for attribute in sorted(self._attributes):
                 if len(package) < LONGEST_NAME:  # A link to a directory around it gives endless names.
                     self._visit_import(f"{package}.{attribute}")

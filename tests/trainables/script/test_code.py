@@ -230,9 +230,9 @@ READS_SETTINGS = {
     "a function that parses": "parse_config_file('a.json')",
     "a function that merges": "CFG.merge_from_file('d.yaml')",
     "a function that gets": "ml.get_config('a.json')",
-    "a statement of a later Python beside": "json.load(open('a.json'))\nx = 1 +* 2",
-    "a function with such a statement": "def load():\n    x = 1 +* 2\n    return json.load(open('a.json'))\n",
-    "a block with such a statement": "with open('a.json') as file:\n    x = 1 +* 2\n",
+    "next to a statement of a later Python": "json.load(open('a.json'))\nx = 1 +* 2",
+    "in a function with such a statement": "def load():\n    x = 1 +* 2\n    return json.load(open('a.json'))\n",
+    "in the header of a block with such a statement": "with open('a.json') as file:\n    x = 1 +* 2\n",
     "one of two names": "TRAIN, MODEL = 'gone.json', 'a.json'\njson.load(open(MODEL))",
     "a log": "logging.info('read %s', 'a.json'); json.load(open('a.json'))",
 }
@@ -259,6 +259,7 @@ MAY_WRITE = {
     "large data": "json.load(open('large.json'))",
     "a file that is not there": "json.load(open('gone.json'))",
     "a long name": f"json.load(open('{'x/' * 300}.json'))",
+    "a staircase": "\n".join(" " * row + "(" for row in range(3000)),
 }
 
 
